@@ -484,3 +484,27 @@ func TestF127_LostAfterGivingWay(t *testing.T) {
 		})
 	}
 }
+
+// Another client's contender comes behind a place that LockAll has reserved, by a number that
+// says nothing of their order: then nothing says which of them is to give way.
+func TestF014_StrangerBehindAReservedPlace(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		m := c.open("a")
+		locks := several(c.t, m, "x", "y")
+		wantErr(c.t, "makes the directories", mustLockAll(c.t, m, locks...).Unlock(c.t.Context()), nil)
+		s := session(c.open("stranger"))
+		wantErr(c.t, "the stranger holds y", c.srv.CreateEphemeral(s, "/holdfast/y/lock-0000000000", nil), nil)
+		w := lockAll(c.t.Context(), m, locks...)
+		w.wantPending(c.t)
+		wantErr(c.t, "the stranger waits for x", c.srv.CreateEphemeral(s, "/holdfast/x/lock-2147483647", nil), nil)
+		later(time.Minute)
+		if !isClosed(w.done) {
+			c.t.Fatal("LockAll waits")
+		}
+		wantErr(c.t, "LockAll", w.err, ErrSequenceExhausted)
+		later(time.Second)
+		if names := c.queueOf("x"); len(names) != 1 {
+			c.t.Errorf("in x: %v, want the stranger alone", names)
+		}
+	})
+}

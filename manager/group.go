@@ -432,6 +432,9 @@ func (g *group) mind(s *zkio.Session) next {
 	s.Read(reads...)
 	for i, p := range looks {
 		switch ok, err := p.saw(s, reads[i]); {
+		case errors.Is(err, ErrSequenceExhausted): // no order says who is to give way
+			p.round.fail(p.round.error("acquire", err))
+			return again
 		case err != nil:
 			return p.failed(err)
 		case !ok:
