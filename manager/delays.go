@@ -100,3 +100,7 @@ const promptTries = 3
 // rotationTimeout is how long after its last look a round is due for another, in case news was lost:
 // see rotation.
 const rotationTimeout = 10 * time.Second
+
+// heldTimeout is the same for a held round, whose holders need no news of their own, and for
+// the mailbox.
+const heldTimeout = time.Minute

@@ -40,6 +40,7 @@ type inquiry struct {
 	asked   atomic.Pointer[Contender] // the contender that is asked; nil: none yet
 	told    atomic.Pointer[Answer]    // the answer of a revoked contender: it knows
 	hinders atomic.Pointer[error]     // why the last try failed; nil if it did not
+	looked  atomic.Int64              // when the rotation has had it look last, or when it began
 
 	heardOf
 
@@ -77,6 +78,7 @@ func (q *inquiry) begin(ctx context.Context) {
 	q.ctx = ctx
 	q.errand.Init(q.lock.m.client, q)
 	q.until, _ = ctx.Deadline()
+	q.looked.Store(q.lock.m.now())
 	q.lock.m.inquiries.add(q)
 	stop := context.AfterFunc(ctx, q.giveUp)
 	q.result.Future().OnDone(func(Answer, error) { stop() })
@@ -142,6 +144,19 @@ func (q *inquiry) PathChanged(path string, ev zkio.Event) {
 		q.moved.Store(true)
 	}
 	q.errand.Wake()
+}
+
+// lookAgain has a step look at both nodes if it has not done so for long, in case news of them
+// was lost, and reports whether it did. Only the rotation calls it.
+func (q *inquiry) lookAgain(now int64) bool {
+	if now-q.looked.Load() < int64(rotationTimeout) {
+		return false
+	}
+	q.looked.Store(now)
+	q.moved.Store(true)
+	q.answered.Store(true)
+	q.errand.Wake()
+	return true
 }
 
 func (q *inquiry) settle(a Answer) { q.result.Settle(a, nil) }

@@ -359,8 +359,8 @@ func (t *incumbent) answerWatch() {
 }
 
 // lookOverdue reports whether the rotation is to have the round look behind: it is held and
-// has not looked yet, or it is idle and has not looked for long, so that a watch event may
-// have been lost. at is when it has looked last; 0: never.
+// has not looked yet, or it has not looked for long, so that a watch event may have been
+// lost. at is when it has looked last; 0: never.
 func (t *incumbent) lookOverdue() (at int64, overdue bool) {
 	switch m, w := t.round.lock.m, t.round.word.Load(); {
 	case w.Phase() != state.Retained:
@@ -368,8 +368,16 @@ func (t *incumbent) lookOverdue() (at int64, overdue bool) {
 	case m.cfg.Tenure >= 0 && !t.events.Load().Has(state.FirstLookAsked):
 		return 0, true
 	default:
-		return t.tenure.lookedAt.Load(), t.idleForLong()
+		return t.tenure.lookedAt.Load(), t.idleForLong() || t.heldForLong()
 	}
+}
+
+// heldForLong reports whether the round is held, and what a look shows could matter, and it
+// has not looked for long.
+func (t *incumbent) heldForLong() bool {
+	at := t.tenure.lookedAt.Load()
+	return at != 0 && !t.round.word.Load().Idle() && (t.mayClose() || t.round.wantsContention()) &&
+		t.round.lock.m.now()-at >= int64(heldTimeout)
 }
 
 // idleForLong reports whether the round is idle, and has not looked for long.
@@ -377,14 +385,17 @@ func (t *incumbent) idleForLong() bool {
 	return t.round.word.Load().Idle() && t.round.lock.m.now()-t.tenure.lookedAt.Load() >= int64(rotationTimeout)
 }
 
-// lookIdleAgain makes an idle round look that has not looked for long, and reports whether
-// it did.
-func (t *incumbent) lookIdleAgain() bool {
-	if !t.idleForLong() {
+// lookAgain makes a round look that has not looked for long, and reports whether it did.
+func (t *incumbent) lookAgain() bool {
+	switch {
+	case t.idleForLong():
+		t.events.Take(state.BehindWatched)
+		t.io.wake()
+	case t.heldForLong():
+		t.io.raise(state.BehindDue)
+	default:
 		return false
 	}
-	t.events.Take(state.BehindWatched)
-	t.io.wake()
 	return true
 }
 

@@ -46,6 +46,7 @@ type mailbox struct {
 	wanted atomic.Pointer[zkio.Session] // the last session in which this process has made a node
 	made   atomic.Bool                  // the watch has reported that the directory was created
 	news   atomic.Bool                  // it has reported something else
+	again  atomic.Bool                  // the rotation wants a list, if the directory exists
 	busy   atomic.Int32                 // questions under way that call Config.OnAsk
 	told   atomic.Bool                  // refused has logged its line
 	awaits atomic.Bool                  // revocations wait for a grant: see granted
@@ -131,6 +132,15 @@ func (b *mailbox) PathChanged(_ string, ev zkio.Event) {
 	b.errand.Wake()
 }
 
+// lookAgain has a step list the mailbox if it exists, in case the news of a question was lost.
+// A process that has never been asked sends nothing for that.
+func (b *mailbox) lookAgain() {
+	if b.wanted.Load() != nil {
+		b.again.Store(true)
+		b.errand.Wake()
+	}
+}
+
 // Step deals with the questions in the mailbox until none needs it.
 func (b *mailbox) Step(s *zkio.Session) {
 	if b.m.stage.Load() == closingDown || b.wanted.Load() == nil {
@@ -159,8 +169,9 @@ func (b *mailbox) look(s *zkio.Session) error {
 	// Take them before the reads: what the watch reports from now on may come after what
 	// the reads show.
 	made, news := b.made.Swap(false), b.news.Swap(false)
+	again := b.again.Swap(false) && b.there
 	b.there = b.there || made
-	if b.armedIn != s || made || news {
+	if b.armedIn != s || made || news || again {
 		b.armedIn = nil // if the list fails, the next step lists again
 		if err := b.list(s); err != nil {
 			return err

@@ -280,7 +280,9 @@ func (p *place) lookAt() int64 {
 	if p.lookedAt >= at {
 		return never // it is blocked, and gives way
 	}
-	if p.lookedAt == 0 || p.stirred.Load() {
+	// The list is old if the news of a change may have been lost. The rotation wakes the group
+	// for the places that it waits for.
+	if p.lookedAt == 0 || p.stirred.Load() || p.group.m.now()-p.lookedAt >= int64(rotationTimeout) {
 		at = min(at, max(p.lookedAt, p.since)+int64(p.group.patience[elder])/2)
 	}
 	return at

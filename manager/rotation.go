@@ -10,9 +10,10 @@ import (
 	"github.com/holdfast-go/holdfast/state"
 )
 
-// A rotation is the Manager as what has every parked round look again once in a while, in case a
-// watch event was lost. Held rounds that have had no look behind take it. The pause bounds the looks
-// of all rounds of the process together.
+// A rotation is the Manager as what looks again once in a while, in case a watch event was lost:
+// has every parked round look at the queue, every held one behind it, every inquiry at its two
+// nodes, and the mailbox at its questions. Held rounds that have had no look behind take it. The
+// pause bounds the looks of all rounds of the process together.
 type rotation Manager
 
 const (
@@ -23,7 +24,13 @@ const (
 // not looked behind. It runs until done.
 func (m *rotation) rotate() {
 	const period = int64(rotationTimeout / 2)
+	mail := m.now() + int64(heldTimeout)
 	for due := m.now() + period; m.pause(time.Duration(due - m.now())); due = max(due+period, m.now()) {
+		if m.now() >= mail {
+			mail = m.now() + int64(heldTimeout)
+			m.box.lookAgain()
+		}
+		m.askAgain()
 		all := m.active.list()
 		m.lookAgain(all)
 		m.lookBehind(all)
@@ -53,6 +60,15 @@ func (m *rotation) lookAgain(all []*roundIO) {
 	}
 }
 
+// askAgain wakes the inquiries that have not looked for long.
+func (m *rotation) askAgain() {
+	for _, q := range m.inquiries.list() {
+		if q.lookAgain(m.now()) && !m.pause(rotationPause) {
+			return
+		}
+	}
+}
+
 // lookBehind wakes those of all that are held and have not looked behind for long, until
 // the parked ones are to be seen to again. Those that looked longest ago come first, so
 // that each has its turn however many there are.
@@ -67,7 +83,7 @@ func (m *rotation) lookBehind(all []*roundIO) {
 	}
 	slices.SortStableFunc(due, func(a, b *roundIO) int { return cmp.Compare(looked[a], looked[b]) })
 	for _, t := range due {
-		if t.incumbent().firstLook(0) || t.incumbent().lookIdleAgain() {
+		if t.incumbent().firstLook(0) || t.incumbent().lookAgain() {
 			if !m.pause(time.Duration(lookPause)) || m.now() >= end {
 				return
 			}
