@@ -123,7 +123,8 @@ mutants: ## break the code in one place after the other, and see the tests notic
 
 .PHONY: bench-smoke
 bench-smoke: ## run every Go benchmark once, to see that it works
-	go test -run '^$$' -bench . -benchtime 1x -timeout $(TIMEOUT) $(PKG)
+	@go test -run '^$$' -bench . -benchtime 1x -timeout $(TIMEOUT) $$(go list -f '{{.ImportPath}}|{{.Dir}}' $(PKG) | \
+		while IFS='|' read -r package dir; do if grep -qs '^func Benchmark' "$$dir"/*_test.go; then echo "$$package"; fi; done)
 
 .PHONY: bench
 bench: ## measure Holdfast, its limits and other locks on real servers, for bench/RESULTS.md; some 10 minutes
