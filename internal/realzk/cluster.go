@@ -241,6 +241,26 @@ func (c *Cluster) Pause(id int) error { return c.with(id, (*Process).Pause) }
 // Resume resumes a server: see [Process.Resume].
 func (c *Cluster) Resume(id int) error { return c.with(id, (*Process).Resume) }
 
+// StallLogs keeps all servers that run from writing their logs until resume is called: see
+// [Process.StallLog].
+func (c *Cluster) StallLogs() (resume func() error, err error) {
+	var all []func() error
+	resume = func() (err error) {
+		for _, r := range all {
+			err = errors.Join(err, r())
+		}
+		return err
+	}
+	for _, p := range c.Members() {
+		r, err := p.StallLog()
+		if err != nil {
+			return nil, errors.Join(err, resume())
+		}
+		all = append(all, r)
+	}
+	return resume, nil
+}
+
 // Restart starts a server again and returns when it serves: see [Process.Restart].
 func (c *Cluster) Restart(ctx context.Context, id int) error {
 	ctx, cancel := context.WithCancelCause(ctx)

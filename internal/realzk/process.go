@@ -140,6 +140,19 @@ func (p *Process) Resume() error {
 	return nil
 }
 
+// StallLog keeps the server from writing its transaction log, as a disk that does not answer
+// would, until resume is called, which the caller must do once. Reads and pings go on; no write
+// gets the server's vote. On systems other than Linux the error wraps [errors.ErrUnsupported].
+func (p *Process) StallLog() (resume func() error, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	resume, err = child.Stall(p.jvm.pid, "SyncThread:")
+	if err != nil {
+		return nil, fmt.Errorf("realzk: stall the log of ZooKeeper at %s: %w", p.Addr(), err)
+	}
+	return resume, nil
+}
+
 // Kill kills the server by SIGKILL, even if it is paused, and waits for its end, which
 // resets its connections. Its data remains for [Process.Restart]. Kill does nothing if
 // the server has exited.

@@ -73,6 +73,7 @@ type Servers interface {
 	Restart(ctx context.Context, id int) error
 	Pause(id int) error
 	Resume(id int) error
+	StallLogs() (resume func() error, err error)
 	Isolate(id int) error
 	Heal()
 }

@@ -258,6 +258,9 @@ func (e fakeEnsemble) Restart(ctx context.Context, id int) error {
 	return e.set("killed", id, -1)
 }
 
+func (e fakeEnsemble) StallLogs() (func() error, error) {
+	return func() error { return e.set("stalled", 0, -1) }, e.set("stalled", 0, 1)
+}
 func (e fakeEnsemble) Pause(id int) error   { return e.set("paused", id, 1) }
 func (e fakeEnsemble) Resume(id int) error  { return e.set("paused", id, -1) }
 func (e fakeEnsemble) Isolate(id int) error { return e.set("isolated", id, 1) }

@@ -35,6 +35,7 @@ const (
 	needsLinks
 	needsPause
 	needsClocks
+	needsStalls
 )
 
 // Kinds are all kinds of faults.
@@ -54,6 +55,11 @@ var Kinds = []Kind{
 	// ("Got zxid … expected 0x1" in their logs) and never acknowledge. So it lasts long
 	// enough for the leader to step down.
 	{Name: "isolate-leader", Does: "the same with the leader", need: needsEnsemble, server: true, lasts: seconds(4, 7), inject: onServer(leader, isolated)},
+
+	// Followers that have not written a proposal for the sync limit are given up by the leader,
+	// which then has no majority. Some of these faults last longer, and most do not: then a
+	// session lives on, by its pings, while no write of it is answered, and its lease must end.
+	{Name: "slow-disk", Does: "keep all servers from writing their logs, as a disk does that hangs, while they answer reads and pings", need: needsStalls, server: true, lasts: seconds(0.5, 2.5), inject: slowDisk},
 
 	{Name: "cut-connection", Does: "close a worker process's connection to ZooKeeper", need: needsLinks, inject: cutConnection},
 	{Name: "blackhole-connection", Does: "let nothing through to or from a worker process, or only on its present connection, and close nothing", need: needsLinks, lasts: aroundTimeout, inject: blackholeConnection},
@@ -100,18 +106,21 @@ type Facilities struct {
 	Servers int   // of an ensemble that the harness has started; 0: the servers are others'
 	Links   bool  // each worker process has relays to the servers
 	Pause   bool  // processes can be stopped
+	Stalls  bool  // single threads of servers can be stopped
 	Clocks  error // why processes cannot have another clock; nil: they can
 }
 
 // Here returns the facilities that this machine has, with an ensemble of so many servers.
 func Here(servers int) Facilities {
-	return Facilities{Servers: servers, Links: true, Pause: child.CanPause, Clocks: child.ClocksCanDiffer()}
+	return Facilities{Servers: servers, Links: true, Pause: child.CanPause, Stalls: child.CanStall, Clocks: child.ClocksCanDiffer()}
 }
 
 // Lacks returns what a kind of fault needs and the run does not have; "" if it has all.
 func (k Kind) Lacks(f Facilities) string {
 	switch {
-	case k.need == needsEnsemble && f.Servers < 3:
+	case k.need == needsStalls && !f.Stalls:
+		return "Linux, where single threads can be stopped"
+	case (k.need == needsEnsemble || k.need == needsStalls) && f.Servers < 3:
 		return "an ensemble of the harness's own, with three servers or more: -ensemble 3"
 	case k.need == needsLinks && !f.Links:
 		return "connections through relays"

@@ -456,6 +456,7 @@ var realLasts = map[string]time.Duration{
 	"pause-worker": 3500 * time.Millisecond,
 	"kill-server":  time.Second, "kill-leader": time.Second,
 	"pause-server": 2500 * time.Millisecond, "pause-leader": 2500 * time.Millisecond,
+	"slow-disk":        1500 * time.Millisecond,
 	"isolate-follower": 3 * time.Second, "isolate-leader": 3 * time.Second,
 	"blackhole-connection": 3 * time.Second, "delay-link": 1500 * time.Millisecond, "throttle-link": 1500 * time.Millisecond,
 	"swallow-answer":   3 * time.Second,
@@ -580,6 +581,16 @@ func (r *realRun) testKind(k Kind) {
 		}
 		if n < 3 {
 			t.Errorf("%d requests were answered during the fault", n)
+		}
+	case "slow-disk":
+		// What was about to be granted has been by then, and no write is answered any more.
+		for _, l := range r.since(began+500*time.Millisecond, -1, "granted") {
+			if l.at < ended {
+				t.Errorf("process %d was granted a lock %v after no server could write its log", l.process, l.at-began)
+			}
+		}
+		if n := len(r.since(began, -1, "session-over")); n > 0 {
+			t.Errorf("%d sessions are over", n)
 		}
 	case "delete-holder":
 		sees("lost", "deleted")

@@ -63,6 +63,7 @@ var targets = map[string]string{
 	"delete-holder": `process \d`, "delete-waiter": `process \d`,
 	"kill-server": `server [13] \(follower\)`, "pause-server": `server [13] \(follower\)`, "isolate-follower": `server [13] \(follower\)`,
 	"kill-leader": `server 2 \(leader\)`, "pause-leader": `server 2 \(leader\)`, "isolate-leader": `server 2 \(leader\)`,
+	"slow-disk":        `all servers`,
 	"restart-server":   `server \d \((follower|leader)\)`,
 	"foreign-children": `lock [ab]`, "foreign-contenders": `lock [ab]`, "revoke": `lock [ab]`,
 }

@@ -53,6 +53,30 @@ var (
 	}
 )
 
+// slowDisk keeps all servers from writing their logs. With the log of one stalled, the others are
+// a majority, and clients see nothing.
+func slowDisk(ctx context.Context, f *fault) error {
+	s := f.env.Servers()
+	if s == nil {
+		return fmt.Errorf("%w: the harness has no ensemble of its own", errNoTarget)
+	}
+	choice, cancel := context.WithTimeout(ctx, unsettledLimit)
+	_, err := s.Settled(choice)
+	cancel()
+	if err != nil {
+		return fmt.Errorf("%w: %w", errNoTarget, err)
+	}
+	f.begin("all servers", "")
+	resume, err := s.StallLogs()
+	if err != nil {
+		return fmt.Errorf("%w: %w", errNoTarget, err)
+	}
+	f.last(ctx)
+	err = resume()
+	f.ended(err == nil)
+	return err
+}
+
 // onServer returns a way of injecting a fault that harms a server of that role.
 func onServer(r role, h harm) func(context.Context, *fault) error {
 	return func(ctx context.Context, f *fault) error {
