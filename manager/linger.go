@@ -16,7 +16,7 @@ import (
 )
 
 // A lock lingers if its last holder leaves and the process keeps it: the round stays
-// RETAINED, with no holder, and the next caller enters by one compare-and-swap. It is
+// RETAINED, with no holder, and the next caller enters as any caller of a held lock does. It is
 // then called idle. Its node stays in ZooKeeper, its lease is extended as that of a
 // held lock, and it is lost as one, but there is no holder to be told.
 //

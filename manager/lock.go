@@ -27,7 +27,7 @@ import (
 //
 // Goroutines of this process that wait for the lock share one entry in
 // ZooKeeper's queue and one future. While the process owns the lock, a caller
-// enters by one compare-and-swap. When the last holder leaves, the process gives
+// enters by a few atomic operations. When the last holder leaves, the process gives
 // the lock up; later callers queue again, behind the processes that are waiting. With
 // Config.Linger, it keeps an idle lock until another process wants it.
 type Lock struct {
