@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/racing"
 	"github.com/holdfast-go/holdfast/state"
+	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
 // A holder learns that another process waits, whatever its tenure is and whenever
@@ -68,6 +69,21 @@ func contendedAfter(c *cluster, tenure time.Duration, asks string, comes time.Du
 	}
 	c.unlock(h)
 	c.held(waits)
+}
+
+// A look has shown the waiter before any holder asked for a channel: the flag alone tells.
+func TestF101_SeenBeforeAsked(t *testing.T) {
+	c := newCluster(t, zktest.Config{})
+	r := newRound(c.lock("a"))
+	r.io()
+	r.seeContention()
+	if r.promises().signalled.Load() != nil {
+		t.Fatal("there is a channel")
+	}
+	r.flags.Set(state.ContentionAsked) // no look is to be made
+	if !isClosed(r.contention()) {
+		t.Error("not told of what the process has seen")
+	}
 }
 
 // Asking costs no request where the process looks in any case. Where it does not, it
