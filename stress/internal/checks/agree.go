@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
-// The check agree: no two servers of the ensemble show what cannot both be right. If they do,
+// Agree is a check: no two servers of the ensemble show what cannot both be right. If they do,
 // that is ZooKeeper's fault. It says nothing against the locks, and what is found afterwards
 // does not either: then the run is void.
 type Agree struct {

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/scene"
 )
 
-// The check decided: the check linear has come to an end in time for most windows, and for at
+// Decided is a check: Linear has come to an end in time for most windows, and for at
 // least one of each lock. Otherwise its silence shows little.
 type Decided struct{ Check }
 

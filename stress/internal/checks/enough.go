@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/scene"
 )
 
-// The check enough: so much has happened that the run shows something, as the harness says,
+// Enough is a check: so much has happened that the run shows something, as the harness says,
 // which has counted.
 type Enough struct{ Check }
 

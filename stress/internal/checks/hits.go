@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
-// The check hits: each kind of fault that is on hit at least once while a lock was held,
+// Hits is a check: each kind of fault that is on hit at least once while a lock was held,
 // and while one was waited for. Otherwise the run does not show that the locks bear it.
 type Hits struct {
 	Check

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/scene"
 )
 
-// The check left: no node is left in ZooKeeper at the end.
+// Left is a check: no node is left in ZooKeeper at the end.
 type Left struct{ Check }
 
 // See judges a node that is left.
@@ -18,7 +18,7 @@ func (c *Left) See(sc *scene.Scene, e history.Event) {
 	c.find(sc, sc.LockOf(e), e.At, "left in ZooKeeper at the end: %s", e.Text)
 }
 
-// The check failures: the workers saw nothing that the API does not allow, and the harness
+// Failures is a check: the workers saw nothing that the API does not allow, and the harness
 // nothing else that is wrong.
 type Failures struct{ Check }
 

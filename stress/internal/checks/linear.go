@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
-// The check linear: the history of each lock is linearizable, that is, it can be explained
+// Linear is a check: the history of each lock is linearizable, that is, it can be explained
 // by moments at which processes acquired the lock and gave it up, one after the other.
 //
 // A process that acquires a lock exclusively does so between the request and the grant. A

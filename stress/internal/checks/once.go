@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
-// The check once: what may be released in good order only once, such as an element of a
+// Once is a check: what may be released in good order only once, such as an element of a
 // queue that is done, is not granted again.
 type Once struct {
 	Check

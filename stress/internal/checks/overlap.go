@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
-// The check overlap: no two processes are inside at once in modes that exclude each other.
+// Overlap is a check: no two processes are inside at once in modes that exclude each other.
 // A process is inside from when it was told of the grant until it releases the lock, is
 // told of its loss, or ends.
 //

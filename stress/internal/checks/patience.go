@@ -13,8 +13,9 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
-// The check patience: each request ends, and no wait is longer than the processes ahead
-// can take, apart from the time in which faults kept it waiting: see excuses.
+// Patience is a check: each request ends, and no wait is longer than the processes ahead
+// can take, apart from the time in which faults kept it waiting, which package scene
+// knows.
 type Patience struct {
 	Check
 	open   []*request // the oldest first; also some that have ended

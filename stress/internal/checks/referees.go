@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
-// The check referees: the referees have seen nothing wrong that has no excuse. They see most
-// of what the check overlap does, by other means.
+// Referees is a check: the referees have seen nothing wrong that has no excuse. They see most
+// of what Overlap does, by other means.
 //
 // A referee knows nothing of faults. A process that was stopped has its file locks until it
 // goes on and its worker has left, and one that was told of a loss has them for a moment

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
-// The check register: the tokens of the writes that it accepted never fall, and each was
+// Register is a check: the tokens of the writes that it accepted never fall, and each was
 // granted. So no process that has lost a lock changes what the next holder has written.
 type Register struct {
 	Check

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/scene"
 )
 
-// The check revocations: a holder that is asked to give up the lock is told so, and gives
+// Revocations is a check: a holder that is asked to give up the lock is told so, and gives
 // it up.
 type Revocations struct {
 	Check

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/scene"
 )
 
-// The check tokens: of two grants that exclude each other, the later one has the higher
+// Tokens is a check: of two grants that exclude each other, the later one has the higher
 // token. The tokens are in the order of the queue, so this is fairness, too: no process is
 // granted a lock before one that queued earlier. Under one token, only goroutines of one
 // process hold a lock; those of a mutex have rising turns.

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
-// The check told: a process whose session the leader has ended was told before that it had
+// Told is a check: a process whose session the leader has ended was told before that it had
 // lost its locks, unless it was stopped or dead. One that was stopped when the leader ended
 // the session is told a moment after it goes on.
 type Told struct {

@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/scene"
 )
 
-// The check valid: a worker that asks is not told that its hold is valid once another
+// Valid is a check: a worker that asks is not told that its hold is valid once another
 // process has been told of a later grant. This holds after a stop, too: that is what
 // asking is for.
 type Valid struct{ Check }

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/scene"
 )
 
-// The check whole: a history that is read from files has its end, and what each process
+// Whole is a check: a history that is read from files has its end, and what each process
 // wrote. Otherwise it does not show what happened, however little is wrong with the rest.
 // During a run this is not judged: then the history has no end yet.
 type Whole struct {
