@@ -372,11 +372,13 @@ func (t *incumbent) lookOverdue() (at int64, overdue bool) {
 	}
 }
 
-// heldForLong reports whether the round is held, and what a look shows could matter, and it
-// has not looked for long.
+// heldForLong reports whether the round is held and has not looked for long, and what a look
+// shows could matter: newcomers have entered, and may keep the lock from others, or a holder
+// has asked. A lock that is held and left alone costs nothing.
 func (t *incumbent) heldForLong() bool {
 	at := t.tenure.lookedAt.Load()
-	return at != 0 && !t.round.word.Load().Idle() && (t.mayClose() || t.round.wantsContention()) &&
+	relayed := t.mayClose() && t.round.flags.Load().Has(state.GrantTold) // see Lock.entered
+	return at != 0 && !t.round.word.Load().Idle() && (relayed || t.round.wantsContention()) &&
 		t.round.lock.m.now()-at >= int64(heldTimeout)
 }
 

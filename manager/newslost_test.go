@@ -69,6 +69,21 @@ func TestF025_WatchBehindAHolderIsLost(t *testing.T) {
 	})
 }
 
+// A lock that is held and left alone is not looked behind again.
+func TestHeldAndLeftAlone(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a := c.lock("a")
+		h := mustLock(c.t, a)
+		later(time.Minute)
+		sent := c.tally(a.m)
+		later(time.Hour)
+		if got := sent.take("an hour"); got["getChildren2"] > 0 {
+			c.t.Errorf("sent %v", got)
+		}
+		c.unlock(h)
+	})
+}
+
 // The news that a revoked holder has given the lock up, and that there is a question.
 func TestF025_WatchOfAnInquiryIsLost(t *testing.T) {
 	bubble(t, func(c *cluster) {
