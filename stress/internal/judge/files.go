@@ -7,10 +7,6 @@ import "github.com/holdfast-go/holdfast/stress/internal/history"
 // History judges a history that has been written, also whether it is whole.
 func History(dir string) (*Judge, error) { return read(dir, true) }
 
-// Again judges a history that has been written once more, and not whether it is whole: the run
-// goes on, or has just ended.
-func Again(dir string) (*Judge, error) { return read(dir, false) }
-
 // read judges the history in dir from its beginning, and if asked whether it is whole.
 func read(dir string, whole bool) (*Judge, error) {
 	h, err := history.ReadHeader(dir)

@@ -44,9 +44,6 @@ func (j *Judge) Add(e history.Event) {
 	j.advance()
 }
 
-// Late returns how many events came out of order.
-func (j *Judge) Late() uint64 { return j.late }
-
 // advance judges what has been read, up to a fault of which the end is not known.
 func (j *Judge) advance() {
 	r := &j.reading

@@ -15,7 +15,7 @@ const settle = int64(time.Minute)
 
 // Rest judges what is left of a history from which events were removed during the run, and
 // whether it has its end. It also returns from when on it has judged. The verdict on the
-// whole run is what the run had found, [Verdict.With] that on the rest.
+// whole run is what the run had found, [verdict.Verdict.With] that on the rest.
 func Rest(dir string) (j *Judge, from int64, err error) {
 	h, err := history.ReadHeader(dir)
 	if err != nil {

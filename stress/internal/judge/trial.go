@@ -137,13 +137,13 @@ func (t *Trial) Interim() verdict.Verdict {
 // been written.
 func (t *Trial) again() error {
 	t.mu.Lock()
-	late := t.judge.Late()
+	late := t.judge.late
 	t.mu.Unlock()
 	trimmed, err := history.ReadTrimmed(t.dir)
 	if err != nil || late == 0 || trimmed.Segments > 0 {
 		return err
 	}
-	j, err := Again(t.dir)
+	j, err := read(t.dir, false)
 	if err != nil {
 		return err
 	}

@@ -152,7 +152,7 @@ func (h *Hold) Leave(at int64) {
 // End returns when h ended, or a time that is not reached if it has not.
 func (h *Hold) End() int64 {
 	if h.Ended == 0 {
-		return 1<<63 - 1
+		return never
 	}
 	return h.Ended
 }
