@@ -509,7 +509,7 @@ func (g *group) enter(s *zkio.Session) next {
 			session: s,
 		}
 		if o := p.round.lock.observer.Load(); o != nil {
-			o.forget(p.tenure)
+			o.forget()
 		}
 	}
 	for _, p := range g.places {

@@ -13,8 +13,9 @@ import (
 // readers in the queue. Holder finds the contenders of other ZooKeeper clients, too.
 //
 // If this process holds the lock, or the other lock of the pair, Holder returns this
-// process at once and sends no request. Otherwise it sends two reads, however long
-// the queue is, or one if the lock is free.
+// process at once and sends no request, unless an earlier answer has named a holder whose
+// token is higher: then this process is about to learn that it has lost the lock. Otherwise
+// Holder sends two reads, however long the queue is, or one if the lock is free.
 //
 // The answer describes the server that was asked, and can be out of date in two ways.
 // The contender's turn may have come just now, so that its process does not know yet.
@@ -30,7 +31,7 @@ import (
 // [Lock.CachedHolder]; to follow the changes, [Lock.WatchHolder].
 func (l *Lock) Holder(ctx context.Context) (*Contender, error) {
 	const op = "holder"
-	if c := l.own().asHolder(); c != nil && ctx.Err() == nil {
+	if c := l.own().asHolder(); c != nil && ctx.Err() == nil && !l.observer.overtakes(c.Path, c.Token) {
 		return c, nil
 	}
 	var found *Contender
@@ -41,7 +42,7 @@ func (l *Lock) Holder(ctx context.Context) (*Contender, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.observer.toldHolder(found)
+	l.own().told(found)
 	return found, nil
 }
 

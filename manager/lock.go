@@ -281,7 +281,7 @@ func (l *Lock) await(ctx context.Context, h Hold, op string) (Hold, error) {
 	err = h.wrap(op, err)
 	h.giveUp()
 	if e, ok := errors.AsType[*Error](err); ok && e.Holder != nil {
-		l.observer.told(e.Holder.Path)
+		l.own().told(e.Holder)
 	}
 	return Hold{}, err
 }
@@ -442,7 +442,7 @@ func (l *Lock) nameHolder(ctx context.Context, e *Error, p *position) {
 		}
 	}
 	if e.Holder != nil {
-		l.observer.told(e.Holder.Path)
+		l.own().told(e.Holder)
 	}
 }
 

@@ -69,7 +69,7 @@ func (l *own) cached() *Contender {
 	for _, t = range l.held() {
 		break
 	}
-	if t == nil || t.overtaken.Load() {
+	if t == nil || l.observer.overtakes(t.path, t.token) {
 		return nil
 	}
 	o := l.observer.Load()
@@ -198,6 +198,11 @@ type observer struct {
 	own  atomic.Pointer[Contender] // this process, as the holder that it last was
 	used atomic.Bool               // CachedHolder was called lately: see observers.replaceLocked
 
+	// youngest is the youngest holder that this process was told of, by a look or another
+	// call; or an older one that was seen since. It is written with mu held, before a caller
+	// learns of the holder: see memory.overtakes.
+	youngest atomic.Pointer[Contender]
+
 	mu       sync.Mutex    // protects what follows; held for a few instructions only
 	changes  uint64        // how many were heard
 	deleted  string        // the holder's node whose deletion was heard last
@@ -296,14 +301,19 @@ func (o *observer) outdate() {
 
 // forget is outdate before this process learns of its own grant. No step needs to look
 // for it: the watch will report the change.
-func (o *observer) forget(own *tenure) {
+func (o *observer) forget() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.changes++
 	o.current = false
 	o.seen.Store(nil)
-	if o.shown != nil {
-		own.heed(o.shown.holder)
+}
+
+// noteLocked notes that callers are about to learn that c holds the lock; nil: it is free.
+// latest says that they have heard of no change since the look that found c began.
+func (o *observer) noteLocked(c *Contender, latest bool) {
+	if y := o.youngest.Load(); c != nil && (latest || y == nil || c.Token > y.Token) {
+		o.youngest.Store(c)
 	}
 }
 
@@ -311,27 +321,39 @@ func (o *observer) forget(own *tenure) {
 // for the holder.
 type memory struct{ atomic.Pointer[observer] }
 
-// told is called when a call of this process has learned that the lock's holder has the
-// node at path; "" if the lock is free. If that contradicts what the observer remembers,
-// the notification of its watch is still on its way, and the memory is out of date.
-func (y *memory) told(path string) {
-	o := y.Load()
+// told is called when a call of this process is about to return that c holds the lock; nil if it
+// is free. If that contradicts what the observer remembers, the notification of its watch is still
+// on its way, and the memory is out of date.
+func (l *own) told(c *Contender) {
+	o := l.observer.Load()
+	if l.contends() {
+		// The process can be granted the lock by a node that is older than c's, and is gone
+		// already: the memory must know better than that grant.
+		o, _ = l.m.observers.remember((*Lock)(l))
+	}
 	if o == nil {
 		return
 	}
-	if seen := o.seen.Load(); seen != nil && (seen.holder == nil) == (path == "") && (path == "" || seen.holder.Path == path) {
+	if seen := o.seen.Load(); seen != nil && seen.sameHolder(&sighting{holder: c}) {
 		return
 	}
+	o.mu.Lock()
+	o.noteLocked(c, false)
+	o.mu.Unlock()
 	o.outdate()
 }
 
-// toldHolder is told for a Contender, or nil.
-func (y *memory) toldHolder(c *Contender) {
-	if c == nil {
-		y.told("")
-	} else {
-		y.told(c.Path)
+// overtakes reports whether this process was told of a younger holder than itself, with the
+// tenure of which the node is at path. Then its node is gone, and the news of that are on their
+// way; or another client has made a node with a lower number. Either way neither CachedHolder nor
+// Holder may name this process without asking.
+func (y *memory) overtakes(path string, token uint64) bool {
+	o := y.Load()
+	if o == nil {
+		return false
 	}
+	c := o.youngest.Load()
+	return c != nil && c.Token > token && c.Path != path
 }
 
 // show publishes a look's sighting. Before is the number of changes when the look began,
@@ -349,9 +371,7 @@ func (o *observer) show(s *sighting, before uint64, asked []*asking) {
 		asked, o.asked = append(asked, o.asked...), nil
 	}
 	o.shown = s
-	for _, own := range o.l.own().held() { // before any caller learns of s
-		own.heed(s.holder)
-	}
+	o.noteLocked(s.holder, o.current)
 	close(o.changed)
 	o.changed = make(chan struct{})
 	o.mu.Unlock()

@@ -94,6 +94,16 @@ func (c *cluster) cachedName(l *Lock) string {
 	return nameOfHolder(holder)
 }
 
+// wantHolder checks what Holder says.
+func (c *cluster) wantHolder(what string, l *Lock, want string) {
+	c.t.Helper()
+	holder, err := l.Holder(c.t.Context())
+	wantErr(c.t, what, err, nil)
+	if got := nameOfHolder(holder); got != want {
+		c.t.Errorf("%s: holder %q, want %q", what, got, want)
+	}
+}
+
 // wantCached checks what CachedHolder says.
 func (c *cluster) wantCached(what string, l *Lock, want string) {
 	c.t.Helper()
@@ -709,6 +719,32 @@ func TestF109_LoopOvertakesTheLoss(t *testing.T) {
 		wantErr(c.t, "the old hold", ha.Err(), ErrLost)
 		c.wantCached("after the news", a, "b")
 		mustRelease(c.t, next)
+	})
+}
+
+// A process whose node was deleted is told who holds the lock instead, and is granted the lock
+// after that, by what it heard before. It had asked nothing but Holder. Until it knows, it must not
+// name itself.
+func TestF109_GrantIsOlderThanAnAnswer(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a, b, d := c.lock("a"), c.lock("b"), c.lock("d")
+		hb := mustLock(c.t, b)
+		own := c.acquire(a)
+		next := c.acquire(d)
+		w := c.watchSlowly(a.m)
+		c.block(w)
+		c.remove(c.nodeOf(a.m)) // a does not watch its own node yet
+		c.unlock(hb)
+		wantHeld(c.t, "the next", next)
+		c.wantHolder("asked", a, "d")
+		close(w.resume)
+		synctest.Wait()
+		wantHeld(c.t, "by what was heard before", own) // or the test shows nothing
+		c.wantCached("after the grant", a, "d")
+		c.wantHolder("after the grant", a, "d")
+		later(time.Second)
+		wantErr(c.t, "the hold without a node", own.Err(), ErrLost)
+		c.unlock(next)
 	})
 }
 

@@ -62,6 +62,9 @@ func (os *observers) ofLocked(l *Lock) (*observer, error) {
 	o := os.all[l.path]
 	if o == nil {
 		o = newObserver(l)
+		if forgotten := l.observer.Load(); forgotten != nil {
+			o.youngest.Store(forgotten.youngest.Load())
+		}
 		if os.all == nil {
 			os.all = make(map[string]*observer)
 		}

@@ -133,6 +133,22 @@ func (r *round) yields() bool {
 	return r.flags.Load().Has(state.GateClosed) && r.io().place() == nil
 }
 
+// contends reports whether this process holds the lock, or another one of its pair, or waits for
+// one of them.
+func (l *own) contends() bool {
+	for range l.live() {
+		return true
+	}
+	if l.rw != nil {
+		for other := range l.rw.locks() {
+			for range other.own().live() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // inForce returns the tenure of the round if this process holds the lock by it; else nil.
 func (r *round) inForce() *tenure {
 	if r.word.Load().Phase() != state.Retained {

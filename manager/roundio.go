@@ -281,7 +281,7 @@ func (t *roundIO) grant(s *zkio.Session) next {
 	began.since, began.lease = l.m.now(), lease
 	t.tenure = began
 	if o := l.observer.Load(); o != nil {
-		o.forget(began) // before any caller learns of the grant
+		o.forget() // before any caller learns of the grant
 	}
 	_, e, lost := t.round.word.Apply(state.Word.Grant)
 	l.noteRaces(lost)

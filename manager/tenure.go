@@ -49,22 +49,6 @@ type tenure struct {
 	// Used by steps only.
 	readOwn    bool // the own node was read because a contender uses Curator
 	dirWatched bool // the watch of the directory is registered
-
-	// overtaken says that the lock's observer last saw a younger holder than this process. So
-	// the own node is gone, and the news of that are on their way; or another client has
-	// made a node with a lower number. Either way CachedHolder must not name this process.
-	overtaken atomic.Bool
-}
-
-// heed compares the tenure with the holder that an observer saw.
-func (n *tenure) heed(seen *Contender) {
-	switch {
-	case seen == nil:
-	case seen.Path == n.path:
-		n.overtaken.Store(false)
-	case seen.Token > n.token:
-		n.overtaken.Store(true)
-	}
 }
 
 // grant returns what the process was granted. There is a tenure for each lock that it
