@@ -313,13 +313,22 @@ func (r *referee) waitsForOwn(path string, stat zktest.Stat) bool {
 }
 
 // inTheWay returns the nodes of other processes than the one called label that hold the lock
-// and exclude l.
+// and exclude l. Of a stray shield and the writer beside it, which have one number, a
+// revocation may take either for the holder: neither is judged.
 func (r *referee) inTheWay(label string, l lock) (way []znode) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	dir := l.Path()
 	for _, child := range r.w.srv.Children(dir) {
 		path := dir + "/" + child
 		data, stat, ok := r.w.srv.Get(path)
 		if !ok || isUpgradable(path) || isRead(path) && !l.write || len(r.ahead(path, stat)) > 0 || r.waitsForOwn(path, stat) {
+			continue
+		}
+		if slices.ContainsFunc(r.w.srv.Children(dir), func(child string) bool {
+			beside := dir + "/" + child
+			return beside != path && (r.isStray(beside, path) || r.isStray(path, beside))
+		}) {
 			continue
 		}
 		for i := range r.w.procs {
