@@ -172,6 +172,10 @@ func TestPrograms(t *testing.T) {
 			again.Work, again.Dir = work.Reenter, "/bench/again"
 			for _, j := range []work.Job{locks, line, read, all, again} {
 				r := program.do(j)
+				for r.Err == "" && r.Unsupported == "" && r.Entries == 0 && j.MeasureMillis < 30_000 {
+					j.MeasureMillis *= 4 // a program that has just started enters late on a busy machine
+					r = program.do(j)
+				}
 				has := (j.Work == work.Contend || j.Work == work.Line) && !j.Read && j.Together == 0 ||
 					p.Name == "curator" ||
 					p.Name == "kazoo" && j.Work == work.Contend && j.Together == 0
