@@ -54,11 +54,13 @@
 // Each part is a package of its own, in stress/internal. The parent reads the options, opens
 // the cluster, starts the worker processes, shows their progress, has the nemesis inject faults,
 // and writes the summary. Parent and processes exchange JSON over pipes: see wire. The workers
-// are checked by the referee. The history is written by journals and by the chronicle. The judge
+// are checked by the referee, which knows from files of the operating system who is inside a lock
+// or a barrier, and who was interrupted. The history is written by journals and by the chronicle. The judge
 // reads it event by event, brings the scene up to date, which is what is known of the run, and
 // has the checks look at it; what comes out is a verdict, of which the summary is a text and the
-// report a page. The register is a process that accepts writes by fencing tokens. To test the harness itself, a worker can be made to misbehave: see
-// [wire.Sabotage], and parent/selftest.go.
+// report a page. The register is a process that accepts writes by fencing tokens. To test the
+// harness itself, a worker can be made to misbehave: see [wire.Sabotage], and
+// parent/selftest.go.
 package main
 
 import (

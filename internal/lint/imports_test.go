@@ -59,7 +59,9 @@ const policy = `
 	internal/figures:         | TESTS
 	stress:                   stress/internal/parent stress/internal/worker | SERVERS manager zkio stress/internal/... internal/racing internal/realzk/...
 	stress/internal/parent:   manager zkio stress/internal/... internal/figures internal/flock internal/realzk/... | SERVERS
-	stress/internal/worker:   PUBLIC recipes/... stress/internal/history stress/internal/journal stress/internal/pause stress/internal/plan stress/internal/referee stress/internal/register stress/internal/wire internal/flock | TESTS
+	stress/internal/worker:   PUBLIC recipes/... stress/internal/history stress/internal/journal stress/internal/pause stress/internal/plan stress/internal/referee stress/internal/register stress/internal/residue stress/internal/watchdog stress/internal/wire | TESTS
+	stress/internal/residue:  | TESTS
+	stress/internal/watchdog: | TESTS
 	stress/internal/chronicle: stress/internal/cluster stress/internal/history stress/internal/journal stress/internal/judge stress/internal/progress stress/internal/report stress/internal/summary stress/internal/verdict stress/internal/wire internal/figures internal/flock | TESTS stress/internal/options internal/racing
 	stress/internal/cluster:  zkio zkio/zktest stress/internal/options stress/internal/pause stress/internal/wire internal/realzk | SERVERS
 	stress/internal/journal:  manager stress/internal/history stress/internal/referee stress/internal/wire | TESTS

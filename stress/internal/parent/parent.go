@@ -37,7 +37,6 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/report"
 	"github.com/holdfast-go/holdfast/stress/internal/summary"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
-	"github.com/holdfast-go/holdfast/stress/internal/worker"
 )
 
 // A parent starts the processes, tells them when to begin and to stop, collects
@@ -679,10 +678,14 @@ func (p *parent) inspect() {
 	}
 	if p.options.Kind == wire.AbandonedWorkload {
 		lost := p.total().LostHolds > 0
-		p.summary.LeakList = slices.DeleteFunc(p.summary.LeakList, func(l cluster.Leak) bool { return worker.Explained(l.Path, p.root, p.dir, lost) })
+		p.summary.LeakList = slices.DeleteFunc(p.summary.LeakList, func(l cluster.Leak) bool { return referee.Explained(l.Path, p.root, p.dir, lost) })
 	}
 	if p.options.Kind == wire.BarrierWorkload || p.options.Kind == wire.MixedWorkload {
-		p.summary.LeakList = slices.DeleteFunc(p.summary.LeakList, func(l cluster.Leak) bool { return worker.Kept(l.Path, p.options.Kind == wire.MixedWorkload) })
+		barrier := "" // all names are those of barriers
+		if p.options.Kind == wire.MixedWorkload {
+			barrier = wire.BarrierWorkload
+		}
+		p.summary.LeakList = slices.DeleteFunc(p.summary.LeakList, func(l cluster.Leak) bool { return referee.Kept(l.Path, barrier) })
 	}
 	for i, l := range p.summary.LeakList {
 		if i == summary.MaxShown {

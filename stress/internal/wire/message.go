@@ -20,7 +20,7 @@ import (
 // The parent writes the settings to a process's standard input, as one line of
 // JSON, and the line "go" once all processes are ready. After that, the line "stay 0" says
 // that workers that are inside with one of a third of the locks are to stay there until the
-// line "leave 0" comes: see worker/stays.go. End of input means stop: the parent ends a run by
+// line "leave 0" comes: see pause/stays.go. End of input means stop: the parent ends a run by
 // closing the pipe, and its death has the same effect.
 //
 // A process writes messages to its standard output, one line of JSON each:

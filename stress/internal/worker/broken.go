@@ -4,12 +4,10 @@ package worker
 
 import (
 	"context"
-	"net"
 	"time"
 
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/stress/internal/journal"
-	"github.com/holdfast-go/holdfast/stress/internal/pause"
 	"github.com/holdfast-go/holdfast/stress/internal/plan"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
@@ -53,7 +51,7 @@ func (w *worker) believes(run context.Context, s plan.Step, l *contended) bool {
 	switch {
 	case w.sabotages(wire.ForgetsWaiter):
 		w.asks(l)
-		defer w.activity.begin("Acquire and wait", l)()
+		defer w.activity.Begin("Acquire and wait", l)()
 		<-run.Done() // the grant was not told
 		return true
 	case w.sabotages(wire.GrantsTwice):
@@ -87,42 +85,8 @@ func (w *worker) pretend(run context.Context, s plan.Step, l *contended, g manag
 	leave()
 }
 
-// A frozenDialer makes connections on which the server hears nothing for a while: from
-// freezeAfter to thawAfter since the process was started.
-type frozenDialer struct{ began time.Time }
-
+// The server hears nothing of a process from freezeAfter to thawAfter since it was started.
 const (
 	freezeAfter = 1500 * time.Millisecond
 	thawAfter   = 5 * time.Second
 )
-
-func (d *frozenDialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	if err := d.wait(ctx); err != nil {
-		return nil, err
-	}
-	var dialer net.Dialer
-	c, err := dialer.DialContext(ctx, network, address)
-	if err != nil {
-		return nil, err
-	}
-	return frozenConn{c, d}, nil
-}
-
-// wait waits until the connections let something through.
-func (d *frozenDialer) wait(ctx context.Context) error {
-	if since := time.Since(d.began); since > freezeAfter && since < thawAfter {
-		pause.For(ctx, thawAfter-since, nil)
-	}
-	return ctx.Err()
-}
-
-// A frozenConn holds back what is written while it is frozen.
-type frozenConn struct {
-	net.Conn
-	dialer *frozenDialer
-}
-
-func (c frozenConn) Write(b []byte) (int, error) {
-	_ = c.dialer.wait(context.Background()) // which has no error
-	return c.Conn.Write(b)
-}

@@ -20,9 +20,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"runtime/pprof"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,9 +29,12 @@ import (
 	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/journal"
+	"github.com/holdfast-go/holdfast/stress/internal/pause"
 	"github.com/holdfast-go/holdfast/stress/internal/plan"
 	"github.com/holdfast-go/holdfast/stress/internal/referee"
 	"github.com/holdfast-go/holdfast/stress/internal/register"
+	"github.com/holdfast-go/holdfast/stress/internal/residue"
+	"github.com/holdfast-go/holdfast/stress/internal/watchdog"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
@@ -48,18 +49,12 @@ type child struct {
 	locks    []*contended
 	workers  []*worker
 	latency  *wire.Latency
-	counts   liveCounts
-	stays    [wire.Thirds]stays // by index of the lock
-	releases atomic.Int64       // whose future has not settled
-	dumped   atomic.Bool        // a dump has been sent; further ones would show the same
-}
+	stays    [wire.Thirds]pause.Stays // by index of the lock
+	releases atomic.Int64             // whose future has not settled
+	dumped   atomic.Bool              // a dump has been sent; further ones would show the same
 
-// liveCounts are the events that the workers count. Locks count others.
-type liveCounts struct {
-	readEntries, writeEntries, downgrades, refusedUpgrades, refusedShares                    atomic.Uint64
-	lockAlls, longestLockAll, nested, refusedParts                                           atomic.Uint64
-	upgradableEntries, upgrades, panics, abandoned, falseReports, brokenRounds               atomic.Uint64
-	entries, reentries, shares, refusals, timeouts, cancels, lostHolds, violations, failures atomic.Uint64
+	mu     sync.Mutex  // protects counts
+	counts wire.Counts // what the workers count; the locks count the rest
 }
 
 const (
@@ -118,9 +113,9 @@ func Main(stdin io.Reader, stdout, stderr io.Writer) int {
 func (c *child) order(line string) {
 	var third int
 	if _, err := fmt.Sscanf(line, wire.StayLine, &third); err == nil && third < wire.Thirds {
-		c.stays[third].begin()
+		c.stays[third].Begin()
 	} else if _, err := fmt.Sscanf(line, wire.LeaveLine, &third); err == nil && third < wire.Thirds {
-		c.stays[third].end()
+		c.stays[third].End()
 	}
 }
 
@@ -157,9 +152,10 @@ func (c *child) contend(start <-chan struct{}, stderr io.Writer) int {
 	}
 	var dial func(context.Context, string, string) (net.Conn, error)
 	if s.Sabotage == wire.IgnoresLease {
-		dial = (&frozenDialer{began: time.Now()}).dial
+		now := time.Now()
+		dial = (&pause.Dialer{From: now.Add(freezeAfter), Until: now.Add(thawAfter)}).Dial
 	}
-	before := takeResidue()
+	before := residue.Take()
 	ctx, cancel := context.WithTimeout(c.run, patience)
 	m, err := manager.Open(ctx, manager.Config{
 		Servers:        s.Servers,
@@ -202,8 +198,8 @@ func (c *child) contend(start <-chan struct{}, stderr io.Writer) int {
 		_, _ = c.locks[0].lock.Lock(context.Background())
 	default:
 		if ended = c.close(m); ended {
-			if err := awaitResidue(before); err != nil {
-				c.fail(wire.Failure{Text: fmt.Sprintf("at the end something is left: %v", err), Dump: allStacks()})
+			if err := residue.Await(before); err != nil {
+				c.fail(wire.Failure{Text: fmt.Sprintf("at the end something is left: %v", err), Dump: watchdog.AllStacks()})
 				ended = false
 			}
 		}
@@ -271,7 +267,7 @@ func (c *child) openVenue(m *manager.Manager, i int) (*contended, error) {
 		l.lock, err = m.Mutex(name)
 	case kind == wire.BarrierWorkload:
 		l.lock, l.mode = noLock{name: name}, history.Permit
-		l.hall, err = c.newHall(name)
+		l.recipe, err = c.newBarrier(name)
 	case slices.Contains(wire.RecipeWorkloads, kind):
 		l.lock = noLock{name: name}
 		err = c.openRecipe(m, l, kind)
@@ -281,7 +277,7 @@ func (c *child) openVenue(m *manager.Manager, i int) (*contended, error) {
 			l.lock, err = lock, lock.ReportAbandoned(0)
 		}
 		if err == nil {
-			l.ledger, err = newLedger(filepath.Join(c.settings.Dir, name))
+			l.ledger, err = referee.OpenLedger(filepath.Join(c.settings.Dir, name))
 		}
 	default:
 		l.lock, err = m.Exclusive(name)
@@ -318,19 +314,21 @@ func (c *child) reportProgress() (stop func()) {
 // their goroutines are still running.
 func (c *child) work() (ended bool) {
 	watching, stopWatching := context.WithCancel(context.Background())
-	var watchdog, workers sync.WaitGroup
+	var dog, workers sync.WaitGroup
 	if c.settings.Tenure >= 0 {
-		watchdog.Go(func() {
-			watch(watching, c.workers, c.settings.Patience, func(w *worker, op *operation) { c.fail(w.stuckIn(op)) })
+		dog.Go(func() {
+			activities := make([]*watchdog.Activity[*contended], len(c.workers))
+			for i, w := range c.workers {
+				activities[i] = &w.activity
+			}
+			watchdog.Watch(watching, activities, c.settings.Patience, func(id int, op *watchdog.Operation[*contended]) { c.fail(stuckIn(id, op)) })
 		})
 	} // else a wait may last until the end of the run
-	defer watchdog.Wait()
+	defer dog.Wait()
 	defer stopWatching()
 
 	for _, w := range c.workers {
-		workers.Go(func() {
-			pprof.Do(c.run, pprof.Labels(workerLabel, strconv.Itoa(w.id)), w.run)
-		})
+		workers.Go(func() { watchdog.Do(c.run, w.id, w.run) })
 	}
 	stopped := make(chan struct{})
 	go func() {
@@ -346,7 +344,7 @@ func (c *child) work() (ended bool) {
 	select {
 	case <-stopped:
 	case <-limit.C:
-		c.fail(wire.Failure{Text: "stuck: some workers did not stop", Dump: allStacks(), Fatal: true})
+		c.fail(wire.Failure{Text: "stuck: some workers did not stop", Dump: watchdog.AllStacks(), Fatal: true})
 		return false
 	}
 	c.yield()
@@ -356,7 +354,7 @@ func (c *child) work() (ended bool) {
 		select {
 		case <-poll.C:
 		case <-limit.C:
-			c.fail(wire.Failure{Text: fmt.Sprintf("stuck: the futures of %d releases did not settle", c.releases.Load()), Dump: allStacks(), Fatal: true})
+			c.fail(wire.Failure{Text: fmt.Sprintf("stuck: the futures of %d releases did not settle", c.releases.Load()), Dump: watchdog.AllStacks(), Fatal: true})
 			return false
 		}
 	}
@@ -390,7 +388,7 @@ func (c *child) close(m *manager.Manager) (ok bool) {
 			errs = append(errs, err)
 		}
 		if l.ledger != nil {
-			errs = append(errs, l.ledger.file.Close())
+			errs = append(errs, l.ledger.Close())
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -400,34 +398,29 @@ func (c *child) close(m *manager.Manager) (ok bool) {
 	return true
 }
 
+// count adds what a worker has counted, and returns the sums.
+func (c *child) count(d wire.Counts) wire.Counts {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.counts.Add(d)
+	return c.counts
+}
+
+// stuckIn describes a worker that is stuck in op.
+func stuckIn(id int, op *watchdog.Operation[*contended]) wire.Failure {
+	phase, holders := op.Lock.lock.State()
+	return wire.Failure{
+		Text: fmt.Sprintf("stuck: worker %d has been in %q on %v for %v; in this process the lock is %v with %d holders, %+v",
+			id, op.What, op.Lock, time.Since(op.Since).Round(time.Millisecond), phase, holders, op.Lock.lock.Stats()),
+		Stack: watchdog.StacksOf(id),
+		Dump:  watchdog.AllStacks(),
+		Fatal: true,
+	}
+}
+
 // total returns the counts so far.
 func (c *child) total() wire.Counts {
-	n := wire.Counts{
-		Entries:           c.counts.entries.Load(),
-		ReadEntries:       c.counts.readEntries.Load(),
-		WriteEntries:      c.counts.writeEntries.Load(),
-		Downgrades:        c.counts.downgrades.Load(),
-		RefusedUpgrades:   c.counts.refusedUpgrades.Load(),
-		RefusedShares:     c.counts.refusedShares.Load(),
-		UpgradableEntries: c.counts.upgradableEntries.Load(),
-		Upgrades:          c.counts.upgrades.Load(),
-		Panics:            c.counts.panics.Load(),
-		Abandoned:         c.counts.abandoned.Load(),
-		FalseReports:      c.counts.falseReports.Load(),
-		BrokenRounds:      c.counts.brokenRounds.Load(),
-		LockAlls:          c.counts.lockAlls.Load(),
-		LongestLockAll:    c.counts.longestLockAll.Load(),
-		Nested:            c.counts.nested.Load(),
-		RefusedParts:      c.counts.refusedParts.Load(),
-		Reentries:         c.counts.reentries.Load(),
-		Shares:            c.counts.shares.Load(),
-		Refusals:          c.counts.refusals.Load(),
-		Timeouts:          c.counts.timeouts.Load(),
-		Cancels:           c.counts.cancels.Load(),
-		LostHolds:         c.counts.lostHolds.Load(),
-		Violations:        c.counts.violations.Load(),
-		Failures:          c.counts.failures.Load(),
-	}
+	n := c.count(wire.Counts{})
 	for _, l := range c.locks {
 		for _, l := range l.queue() {
 			s := l.lock.Stats()
@@ -464,7 +457,7 @@ func (c *child) violation(v referee.Violation) {
 		c.journal.Saw(v)
 		return
 	}
-	if c.counts.violations.Add(1) <= maxReported {
+	if c.count(wire.Counts{Violations: 1}).Violations <= maxReported {
 		c.out.Send(wire.Message{Violation: &v})
 	}
 }
@@ -474,7 +467,7 @@ func (c *child) fail(f wire.Failure) {
 	if f.Dump != "" && c.dumped.Swap(true) {
 		f.Stack, f.Dump = "", ""
 	}
-	if c.counts.failures.Add(1) <= maxReported || f.Fatal {
+	if c.count(wire.Counts{Failures: 1}).Failures <= maxReported || f.Fatal {
 		c.out.Send(wire.Message{Failure: &f})
 	}
 }

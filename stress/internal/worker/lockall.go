@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/manager"
@@ -45,11 +44,11 @@ func (w *worker) lockAll(run context.Context, s plan.Step) {
 		w.asks(l)
 	}
 	start := time.Now()
-	end := w.activity.begin("LockAll", all[0])
+	end := w.activity.Begin("LockAll", all[0])
 	holds, err := w.child.manager.LockAll(ctx, locks...)
 	end()
 	took := time.Since(start)
-	raise(&w.child.counts.longestLockAll, uint64(took)) // also if it was given up
+	w.child.count(wire.Counts{LongestLockAll: uint64(took)}) // also if it was given up
 	if err != nil {
 		if holds != nil {
 			w.unexpected("LockAll", all[0], fmt.Errorf("it returned %d holds beside its error", len(holds)))
@@ -58,14 +57,14 @@ func (w *worker) lockAll(run context.Context, s plan.Step) {
 		return
 	}
 	w.child.latency.Record(wire.Together, took)
-	w.child.counts.lockAlls.Add(1)
+	w.child.count(wire.Counts{LockAlls: 1})
 	if w.sabotages(wire.Partial) {
 		holds[len(holds)-1].Release()
 	}
 	w.insideAll(ctx, s, all, holds)
 	lost := closed(holds.Lost())
 	if s.Giving == plan.ByUnlock {
-		end := w.activity.begin("Unlock of all", all[0])
+		end := w.activity.Begin("Unlock of all", all[0])
 		err := holds.Unlock(context.Background())
 		end()
 		w.settled("Unlock of all", all[0], err, lost)
@@ -110,12 +109,12 @@ func (w *worker) insideAll(ctx context.Context, s plan.Step, all []*contended, h
 		inside, cancel := holds.Context(ctx)
 		defer cancel()
 		slices.Reverse(locks)
-		end := w.activity.begin("LockAll again by context", all[0])
+		end := w.activity.Begin("LockAll again by context", all[0])
 		again, err := w.child.manager.LockAll(inside, locks...)
 		end()
 		switch {
 		case err == nil:
-			w.child.counts.reentries.Add(1)
+			w.child.count(wire.Counts{Reentries: 1})
 			again.Release()
 		case errors.Is(err, manager.ErrLost), inside.Err() != nil:
 		default:
@@ -132,7 +131,7 @@ func (w *worker) whole(what string, all []*contended, holds manager.Holds) bool 
 	err := wholeness(locksOf(all), holds)
 	switch {
 	case errors.Is(err, manager.ErrLost):
-		w.child.counts.lostHolds.Add(1)
+		w.child.count(wire.Counts{LostHolds: 1})
 	case err != nil:
 		w.unexpected(what, all[0], err)
 	}
@@ -177,7 +176,7 @@ func (w *worker) nest(run context.Context, s plan.Step) {
 	}
 	inner, leaveInner := w.lockBounded(inside, "Lock of the inner lock", all[1])
 	if leaveInner != nil {
-		w.child.counts.nested.Add(1)
+		w.child.count(wire.Counts{Nested: 1})
 		w.stay(inside, s.Hold/2, all[1], inner.Lost())
 		leaveInner()
 		w.settles("Release of the inner lock", all[1], inner, closed(inner.Lost()))
@@ -190,7 +189,7 @@ func (w *worker) nest(run context.Context, s plan.Step) {
 func (w *worker) lockBounded(ctx context.Context, what string, l *contended) (h manager.Hold, leave func()) {
 	w.asks(l)
 	start := time.Now()
-	end := w.activity.begin(what, l)
+	end := w.activity.Begin(what, l)
 	h, err := l.lock.Lock(ctx)
 	end()
 	if err != nil {
@@ -217,27 +216,17 @@ func (w *worker) lockBounded(ctx context.Context, what string, l *contended) (h 
 // partlyHeld asks for all locks with a context that carries the hold of one, which must be
 // refused.
 func (w *worker) partlyHeld(inside context.Context, all []*contended, outer manager.Hold) {
-	end := w.activity.begin("LockAll by a holder of one", all[0])
+	end := w.activity.Begin("LockAll by a holder of one", all[0])
 	holds, err := w.child.manager.LockAll(inside, locksOf(all)...)
 	end()
 	holds.Release()
 	switch {
 	case errors.Is(err, manager.ErrPartlyHeld):
-		w.child.counts.refusedParts.Add(1)
+		w.child.count(wire.Counts{RefusedParts: 1})
 	case inside.Err() != nil, closed(outer.Lost()):
 	case err == nil:
 		w.unexpected("LockAll by a holder of one", all[0], errors.New("it was not refused"))
 	default:
 		w.unexpected("LockAll by a holder of one", all[0], err)
-	}
-}
-
-// raise makes n at least least.
-func raise(n *atomic.Uint64, least uint64) {
-	for {
-		old := n.Load()
-		if old >= least || n.CompareAndSwap(old, least) {
-			return
-		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/state"
+	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
 // A locker is a lock that workers contend for: a manager.Lock, or a manager.Mutex, which
@@ -30,7 +31,7 @@ func (w *worker) unshared(l *contended, h manager.Hold) {
 	second, err := h.Share()
 	switch {
 	case errors.Is(err, manager.ErrNotShared):
-		w.child.counts.refusedShares.Add(1)
+		w.child.count(wire.Counts{RefusedShares: 1})
 	case err == nil:
 		second.Release()
 		w.unexpected("Share", l, errors.New("it was not refused"))

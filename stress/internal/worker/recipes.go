@@ -109,11 +109,11 @@ func (w *worker) use(run context.Context, s plan.Step, l *contended, r *journal.
 		w.leaves(r, lost)
 	}
 	if lost {
-		w.child.counts.lostHolds.Add(1)
+		w.child.count(wire.Counts{LostHolds: 1})
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), w.child.settings.Patience)
 	defer cancel()
-	end := w.activity.begin("giving up", l)
+	end := w.activity.Begin("giving up", l)
 	err := g.giveUp(ctx)
 	end()
 	r.Released(err)
@@ -133,7 +133,7 @@ func (r *electionRecipe) step(run context.Context, w *worker, s plan.Step, l *co
 	defer cancel()
 	w.asks(l)
 	start := time.Now()
-	end := w.activity.begin("Campaign", l)
+	end := w.activity.Begin("Campaign", l)
 	led, err := r.election.Campaign(ctx)
 	end()
 	if err != nil {
@@ -176,7 +176,7 @@ func (r *membersRecipe) step(run context.Context, w *worker, s plan.Step, l *con
 	defer cancel()
 	w.asks(l)
 	start := time.Now()
-	end := w.activity.begin("Join", l)
+	end := w.activity.Begin("Join", l)
 	m, err := r.group.Join(ctx, "chair", nil)
 	end()
 	if err != nil {
@@ -202,7 +202,7 @@ func (r *semaphoreRecipe) step(run context.Context, w *worker, s plan.Step, l *c
 	}
 	rec := w.records.Add(w.child.journal.RequestPart(w.id, l, "", weight))
 	start := time.Now()
-	end := w.activity.begin("Lock of permits", l)
+	end := w.activity.Begin("Lock of permits", l)
 	p, err := r.semaphore.Lock(ctx, weight)
 	end()
 	if err != nil {
@@ -214,7 +214,7 @@ func (r *semaphoreRecipe) step(run context.Context, w *worker, s plan.Step, l *c
 	if err != nil {
 		rec.Refused(err.Error())
 		_ = p.Unlock(ctx) // it was lost at once
-		w.child.counts.lostHolds.Add(1)
+		w.child.count(wire.Counts{LostHolds: 1})
 		return
 	}
 	w.use(run, s, l, rec, given{p, token, false, false, p.Unlock})
@@ -228,7 +228,7 @@ func (r *queueRecipe) step(run context.Context, w *worker, s plan.Step, l *conte
 	ctx, cancel := context.WithTimeout(run, s.Bound)
 	defer cancel()
 	if s.Order {
-		end := w.activity.begin("Offer", l)
+		end := w.activity.Begin("Offer", l)
 		err := r.queue.Offer(ctx, []byte("an element"), []byte("another one"))
 		end()
 		if err != nil && !errors.Is(err, manager.ErrUnknownOutcome) && !errors.Is(err, queue.ErrFull) {
@@ -237,7 +237,7 @@ func (r *queueRecipe) step(run context.Context, w *worker, s plan.Step, l *conte
 		return
 	}
 	start := time.Now()
-	end := w.activity.begin("Take", l)
+	end := w.activity.Begin("Take", l)
 	e, err := r.queue.Take(ctx)
 	end()
 	if err != nil {
@@ -280,7 +280,7 @@ func (r *shardsRecipe) step(run context.Context, w *worker, s plan.Step, l *cont
 	stay := time.Second + 10*s.Bound
 	ctx, cancel := context.WithTimeout(run, stay)
 	defer cancel()
-	defer w.activity.beginFor("dividing shards", l, stay)()
+	defer w.activity.BeginFor("dividing shards", l, stay)()
 	o := shards.Options{Name: r.name, N: wire.ManyShards, Settle: 200 * time.Millisecond, Grace: 2 * time.Second}
 	err := shards.Run(ctx, w.child.manager, o, func(ctx context.Context, shard shards.Shard) error {
 		r.own(ctx, w, l, shard)

@@ -24,7 +24,7 @@ func (w *worker) upgradeInPlace(run context.Context, s plan.Step, l *contended, 
 		defer cancel()
 	}
 	if !w.sabotages(wire.OnlyReads) {
-		end := w.activity.begin("Upgrade", l)
+		end := w.activity.Begin("Upgrade", l)
 		err := h.Upgrade(ctx)
 		end()
 		switch {
@@ -33,7 +33,7 @@ func (w *worker) upgradeInPlace(run context.Context, s plan.Step, l *contended, 
 			w.noLonger("Upgrade", l, h, err)
 			return
 		case errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil:
-			w.child.counts.timeouts.Add(1)
+			w.child.count(wire.Counts{Timeouts: 1})
 			w.stillHeld("Upgrade that timed out", l, h)
 			return
 		case run.Err() != nil: // the end of the run has ended the wait
@@ -51,7 +51,7 @@ func (w *worker) upgradeInPlace(run context.Context, s plan.Step, l *contended, 
 	if !ok {
 		return
 	}
-	w.child.counts.upgrades.Add(1)
+	w.child.count(wire.Counts{Upgrades: 1})
 	w.writeNow(l)
 	stay := s.Hold / 2
 	if w.sabotages(wire.OnlyReads) {

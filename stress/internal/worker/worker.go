@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/plan"
 	"github.com/holdfast-go/holdfast/stress/internal/referee"
 	"github.com/holdfast-go/holdfast/stress/internal/register"
+	"github.com/holdfast-go/holdfast/stress/internal/watchdog"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
@@ -27,7 +28,7 @@ type worker struct {
 	id       int
 	child    *child
 	plan     *plan.Plan
-	activity activity
+	activity watchdog.Activity[*contended]
 	first    atomic.Uint64 // token; for the sabotages oldToken and believesOldNews
 
 	records  journal.Records // what it writes into the history
@@ -42,13 +43,12 @@ type contended struct {
 	lock    locker
 	referee *referee.Referee
 	kind    manager.Kind
-	mode    history.Mode // in the history; empty: that of kind
-	ledger  *ledger      // of interrupted holders; nil if the lock does not report them
-	hall    *hall        // of the workload barrier, which uses nothing else; or nil
-	recipe  recipe       // of the workloads of other recipes, which use nothing else; or nil
-	reader  *contended   // the read lock of a write lock
-	third   *contended   // the upgradable read lock of a write lock; nil if it is not used
-	writer  *contended   // the write lock of the other two
+	mode    history.Mode    // in the history; empty: that of kind
+	ledger  *referee.Ledger // of interrupted holders; nil if the lock does not report them
+	recipe  recipe          // of the workloads of recipes, which use nothing else; or nil
+	reader  *contended      // the read lock of a write lock
+	third   *contended      // the upgradable read lock of a write lock; nil if it is not used
+	writer  *contended      // the write lock of the other two
 }
 
 // queue returns l, and the other locks of a read/write lock.
@@ -106,8 +106,6 @@ func (w *worker) run(ctx context.Context) {
 		}
 		switch {
 		case w.believes(ctx, s, l):
-		case l.hall != nil:
-			w.round(ctx, s, l)
 		case l.recipe != nil:
 			l.recipe.step(ctx, w, s, l)
 		case s.Panics:
@@ -120,7 +118,7 @@ func (w *worker) run(ctx context.Context) {
 			w.perform(ctx, s, l)
 		}
 		w.records.End()
-		w.activity.none()
+		w.activity.None()
 	}
 }
 
@@ -132,9 +130,9 @@ func (w *worker) stay(ctx context.Context, d time.Duration, l *contended, lost <
 	case w.sabotages(wire.IgnoresRevocation):
 		d = 30 * w.child.settings.SessionTimeout
 	}
-	defer w.activity.beginFor("staying inside", l, d)()
+	defer w.activity.BeginFor("staying inside", l, d)()
 	pause.For(ctx, d, lost)
-	w.child.stays[l.index%wire.Thirds].wait(ctx, lost)
+	w.child.stays[l.index%wire.Thirds].Wait(ctx, lost)
 }
 
 // perform performs a step: it acquires the lock, works, and releases it.
@@ -199,7 +197,7 @@ func (w *worker) perform(run context.Context, s plan.Step, l *contended) {
 // acquire performs a step that calls Acquire and awaits the grant by wait.
 func (w *worker) acquire(ctx context.Context, s plan.Step, l *contended, wait func(manager.Hold) error) {
 	h, kind, start := w.begin(ctx, l)
-	end := w.activity.begin("Acquire and wait", l)
+	end := w.activity.Begin("Acquire and wait", l)
 	err := wait(h)
 	end()
 	if err == nil {
@@ -231,7 +229,7 @@ func (w *worker) begin(ctx context.Context, l *contended) (h manager.Hold, kind 
 // onDone performs a step in a callback of the grant's future.
 func (w *worker) onDone(run context.Context, s plan.Step, l *contended) {
 	h, kind, start := w.begin(run, l)
-	end := w.activity.begin("Acquire and OnDone", l)
+	end := w.activity.Begin("Acquire and OnDone", l)
 	done := make(chan struct{})
 	stop := h.Granted().OnDone(func(_ manager.Grant, err error) {
 		defer close(done)
@@ -265,7 +263,7 @@ func (w *worker) givingUp(run context.Context, s plan.Step, l *contended) {
 	ctx, cancel := context.WithTimeout(run, s.Bound)
 	defer cancel()
 	h, kind, start := w.begin(run, l)
-	end := w.activity.begin("Acquire and wait", l)
+	end := w.activity.Begin("Acquire and wait", l)
 	_, err := h.Granted().Wait(ctx)
 	end()
 	switch {
@@ -281,7 +279,7 @@ func (w *worker) givingUp(run context.Context, s plan.Step, l *contended) {
 		// Other callers may still wait for the round's future, or be granted.
 		w.settlesPending(ctx, l, h)
 		if run.Err() == nil {
-			w.child.counts.cancels.Add(1)
+			w.child.count(wire.Counts{Cancels: 1})
 		}
 	default:
 		h.Release()
@@ -293,7 +291,7 @@ func (w *worker) givingUp(run context.Context, s plan.Step, l *contended) {
 func (w *worker) call(ctx context.Context, s plan.Step, l *contended, what string, call func(context.Context) (manager.Hold, error)) {
 	w.asks(l)
 	start := time.Now()
-	end := w.activity.begin(what, l)
+	end := w.activity.Begin(what, l)
 	h, err := call(ctx)
 	end()
 	if err != nil {
@@ -308,21 +306,21 @@ func (w *worker) call(ctx context.Context, s plan.Step, l *contended, what strin
 func (w *worker) do(run context.Context, s plan.Step, l *contended) {
 	w.asks(l)
 	start := time.Now()
-	end := w.activity.begin("Do", l)
+	end := w.activity.Begin("Do", l)
 	ran := false
 	err := l.lock.Do(run, func(ctx context.Context, h manager.Hold) error {
 		end()
 		ran = true
 		w.child.latency.Record(wire.Called, time.Since(start))
 		w.visit(run, s, l, h)
-		end = w.activity.begin("the end of Do", l)
+		end = w.activity.Begin("the end of Do", l)
 		return nil
 	})
 	end()
 	switch {
 	case err == nil:
 	case ran && errors.Is(err, manager.ErrLost):
-		w.child.counts.lostHolds.Add(1)
+		w.child.count(wire.Counts{LostHolds: 1})
 	case ran && errors.Is(err, manager.ErrUnconfirmed): // the work was protected
 	default:
 		w.refused(run, "Do", l, err)
@@ -332,22 +330,21 @@ func (w *worker) do(run context.Context, s plan.Step, l *contended) {
 // refused checks and counts the error of an acquisition.
 func (w *worker) refused(ctx context.Context, what string, l *contended, err error) {
 	w.records.Find(l, journal.Asked).Refused(err.Error())
-	c := &w.child.counts
 	switch {
 	case w.child.stopping():
 		// The end of the run ended the wait, most likely.
 	case what == "TryLock" && errors.Is(err, manager.ErrLocked):
-		c.refusals.Add(1)
+		w.child.count(wire.Counts{Refusals: 1})
 	case errors.Is(err, manager.ErrLost):
-		c.lostHolds.Add(1) // granted, and lost at once
+		w.child.count(wire.Counts{LostHolds: 1}) // granted, and lost at once
 	case ctx.Err() == nil:
 		w.unexpected(what, l, err)
 	case errors.Is(err, context.DeadlineExceeded):
-		c.timeouts.Add(1)
+		w.child.count(wire.Counts{Timeouts: 1})
 	case errors.Is(err, context.Canceled), errors.Is(err, manager.ErrReleased), errors.Is(err, manager.ErrNotGranted):
 		// The context ended and withdrew the hold (ErrReleased). If no other
 		// caller waited, the round ended, too (ErrNotGranted).
-		c.cancels.Add(1)
+		w.child.count(wire.Counts{Cancels: 1})
 	default:
 		w.unexpected(what, l, err)
 	}
@@ -416,16 +413,16 @@ func (w *worker) visit(ctx context.Context, s plan.Step, l *contended, h manager
 
 // entered counts an entry.
 func (w *worker) entered(l *contended) {
-	c := &w.child.counts
-	c.entries.Add(1)
+	n := wire.Counts{Entries: 1}
 	switch l.kind {
 	case manager.KindRead:
-		c.readEntries.Add(1)
+		n.ReadEntries = 1
 	case manager.KindWrite:
-		c.writeEntries.Add(1)
+		n.WriteEntries = 1
 	case manager.KindUpgradable:
-		c.upgradableEntries.Add(1)
+		n.UpgradableEntries = 1
 	}
+	w.child.count(n)
 }
 
 // downgrade takes the read lock under the write hold h, releases h, and continues
@@ -434,7 +431,7 @@ func (w *worker) downgrade(ctx context.Context, s plan.Step, l *contended, h man
 	inside, cancel := h.Context(ctx)
 	defer cancel()
 	w.stay(ctx, s.Hold/4, l, h.Lost())
-	end := w.activity.begin("taking the read lock under the write lock", l.reader)
+	end := w.activity.Begin("taking the read lock under the write lock", l.reader)
 	read, err := l.reader.lock.Lock(inside)
 	end()
 	var granted manager.Grant
@@ -459,7 +456,7 @@ func (w *worker) downgrade(ctx context.Context, s plan.Step, l *contended, h man
 		return
 	}
 	w.entered(l.reader)
-	w.child.counts.downgrades.Add(1)
+	w.child.count(wire.Counts{Downgrades: 1})
 	w.stay(ctx, s.Hold/4, l, h.Lost()) // under both
 	leave()
 	w.settles("Release after a downgrade", l, h, closed(h.Lost()))
@@ -483,7 +480,7 @@ func (w *worker) upgrade(ctx context.Context, s plan.Step, l *contended, h manag
 	inside, cancel := h.Context(ctx)
 	defer cancel()
 	const what = "going from read to write"
-	defer w.activity.begin(what, l.writer)()
+	defer w.activity.Begin(what, l.writer)()
 	var write manager.Hold
 	var err error
 	switch s.Giving {
@@ -501,7 +498,7 @@ func (w *worker) upgrade(ctx context.Context, s plan.Step, l *contended, h manag
 	write.Release() // also if refused
 	switch {
 	case errors.Is(err, manager.ErrUpgrade):
-		w.child.counts.refusedUpgrades.Add(1)
+		w.child.count(wire.Counts{RefusedUpgrades: 1})
 	case closed(h.Lost()): // then it was no upgrade
 	case err == nil:
 		w.unexpected(what, l.writer, errors.New("it was not refused"))
@@ -570,7 +567,7 @@ func (w *worker) reenter(ctx context.Context, s plan.Step, l *contended, h manag
 		w.noLonger("Reenter", l, h, err)
 		return
 	}
-	w.child.counts.reentries.Add(1)
+	w.child.count(wire.Counts{Reentries: 1})
 	w.depth(l, h, 2)
 	w.stay(ctx, s.Hold/2, l, h.Lost())
 	if s.Order {
@@ -598,7 +595,7 @@ func (w *worker) enterAgain(ctx context.Context, s plan.Step, l *contended, h ma
 	defer cancel()
 	var second manager.Hold
 	var err error
-	end := w.activity.begin("acquiring again by context", l)
+	end := w.activity.Begin("acquiring again by context", l)
 	switch s.Nested {
 	case plan.ByContext:
 		second, err = l.lock.Lock(inside)
@@ -620,7 +617,7 @@ func (w *worker) enterAgain(ctx context.Context, s plan.Step, l *contended, h ma
 		}
 		return
 	}
-	w.child.counts.reentries.Add(1)
+	w.child.count(wire.Counts{Reentries: 1})
 	w.depth(l, h, 2)
 	if again, err := second.Grant(); err != nil {
 		w.noLonger("Grant of a second handle", l, second, err)
@@ -654,10 +651,10 @@ func (w *worker) share(ctx context.Context, s plan.Step, l *contended, h manager
 		w.noLonger("Share", l, h, err)
 		return
 	}
-	w.child.counts.shares.Add(1)
+	w.child.count(wire.Counts{Shares: 1})
 	done := make(chan struct{})
 	join := func() {
-		defer w.activity.beginFor("waiting for the goroutine with the shared hold", l, s.Hold)()
+		defer w.activity.BeginFor("waiting for the goroutine with the shared hold", l, s.Hold)()
 		<-done
 	}
 	go func() {
@@ -713,12 +710,12 @@ func (w *worker) depth(l *contended, h manager.Hold, want int) {
 // give releases h in the way that the step says, and checks the result.
 func (w *worker) give(s plan.Step, l *contended, h manager.Hold, lost bool) {
 	if lost {
-		w.child.counts.lostHolds.Add(1)
+		w.child.count(wire.Counts{LostHolds: 1})
 	}
 	switch {
 	case h.Depth() == 0: // visit has released it
 	case s.Giving == plan.ByUnlock:
-		end := w.activity.begin("Unlock", l)
+		end := w.activity.Begin("Unlock", l)
 		err := h.Unlock(context.Background())
 		end()
 		w.settled("Unlock", l, err, lost)
@@ -728,11 +725,11 @@ func (w *worker) give(s plan.Step, l *contended, h manager.Hold, lost bool) {
 		// they would run out. So wait for a while only.
 		released := h.Released()
 		w.settles("Release", l, h, lost)
-		end := w.activity.beginFor("waiting for a release, for a while", l, s.Think)
+		end := w.activity.BeginFor("waiting for a release, for a while", l, s.Think)
 		pause.For(w.child.run, s.Think, released.Done())
 		end()
 	case s.Giving == plan.ByReleaseWait:
-		end := w.activity.begin("waiting for a release", l)
+		end := w.activity.Begin("waiting for a release", l)
 		_, err := h.Release().Wait(context.Background())
 		end()
 		w.settled("Release", l, err, lost)
@@ -793,7 +790,7 @@ func (w *worker) settled(what string, l *contended, err error, lost bool) {
 	case err == nil:
 	case errors.Is(err, manager.ErrLost):
 		if !lost { // else it has been counted
-			w.child.counts.lostHolds.Add(1)
+			w.child.count(wire.Counts{LostHolds: 1})
 		}
 	case errors.Is(err, manager.ErrUnconfirmed) && !lost: // the work was protected
 	default:
@@ -814,7 +811,7 @@ func (w *worker) sabotages(s wire.Sabotage) bool {
 func (w *worker) sabotageInside() {
 	switch {
 	case w.sabotages(wire.GetsStuck):
-		w.activity.begin("a wait that never ends", w.child.locks[0])
+		w.activity.Begin("a wait that never ends", w.child.locks[0])
 		select {}
 	case w.sabotages(wire.Crashes):
 		os.Exit(3)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package worker
+package referee
 
 import (
 	"os"
@@ -11,10 +11,10 @@ import (
 
 // The files show who is inside, and whether all were told the same.
 func TestHall(t *testing.T) {
-	h := &hall{path: filepath.Join(t.TempDir(), "lock-0"), size: 2, process: 3}
+	h := NewHall(filepath.Join(t.TempDir(), "lock-0"), 3)
 	var leaves []func() error
 	for worker := range 2 {
-		_, leave, err := h.enter(7, worker)
+		_, leave, err := h.Enter(7, worker)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -22,7 +22,7 @@ func TestHall(t *testing.T) {
 	}
 	for left := range 3 {
 		for round, want := range map[uint64]int{7: 2 - left, 8: 0, 70: 0} {
-			all, err := h.inside(round)
+			all, err := h.Inside(round)
 			if len(all) != want || err != nil {
 				t.Errorf("%d have left, and %v are inside round %d: %v", left, all, round, err)
 			}
@@ -42,7 +42,7 @@ func TestHall(t *testing.T) {
 		round      uint64
 		what, want string
 	}{{7, "all", ""}, {7, "all", ""}, {7, "none", "all"}, {8, "none", ""}} {
-		if first, err := h.told(tt.round, 0, tt.what); first != tt.want || err != nil {
+		if first, err := h.Told(tt.round, 0, tt.what); first != tt.want || err != nil {
 			t.Errorf("%+v: %q, %v", tt, first, err)
 		}
 	}
@@ -51,16 +51,16 @@ func TestHall(t *testing.T) {
 // The files of rounds do not fill the disk.
 func TestHallForgetsRounds(t *testing.T) {
 	dir := t.TempDir()
-	h := &hall{path: filepath.Join(dir, "lock-0"), size: 2}
+	h := NewHall(filepath.Join(dir, "lock-0"), 0)
 	for round := range uint64(manyRounds + 100) {
-		_, leave, err := h.enter(round, 1) // which is killed
+		_, leave, err := h.Enter(round, 1) // which is killed
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := leave(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := h.told(round, 0, "all"); err != nil {
+		if _, err := h.Told(round, 0, "all"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -68,14 +68,14 @@ func TestHallForgetsRounds(t *testing.T) {
 	if err != nil || len(files) != 2*manyRounds {
 		t.Errorf("%d files are left, %v", len(files), err)
 	}
-	if first, err := h.told(100, 1, "none"); first != "all" || err != nil {
+	if first, err := h.Told(100, 1, "none"); first != "all" || err != nil {
 		t.Errorf("of a round that is remembered: %q, %v", first, err)
 	}
 }
 
 func TestKept(t *testing.T) {
 	found := []string{"/r/lock-0/round", "/r/lock-0/members", "/r/lock-0/members/left-1", "/r/lock-0/members/in-1"}
-	left := slices.DeleteFunc(found, func(node string) bool { return Kept(node, false) })
+	left := slices.DeleteFunc(found, func(node string) bool { return Kept(node, "") })
 	if !slices.Equal(left, []string{"/r/lock-0/members/in-1"}) {
 		t.Errorf("%q are left, want the node of a member", left)
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package worker
+package pause
 
 import (
 	"context"
@@ -14,18 +14,19 @@ import (
 // all go on.
 //
 // A fault in three comes without that, while all locks change hands: see
-// [nemesis.Injection]. What happens between a release and the next grant is what a fault
+// nemesis.Injection. What happens between a release and the next grant is what a fault
 // upsets most easily.
 
 // Stays are the times at which workers that are inside with one of a third of the locks
-// stay there.
-type stays struct {
+// stay there. The methods may be called concurrently.
+type Stays struct {
 	mu   sync.Mutex    // protects what follows
 	n    int           // faults that go on
 	over chan struct{} // closed when n is 0 again; nil while it is
 }
 
-func (s *stays) begin() {
+// Begin begins one stay.
+func (s *Stays) Begin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.n++; s.n == 1 {
@@ -33,8 +34,8 @@ func (s *stays) begin() {
 	}
 }
 
-// end ends one stay. A process that was started during a fault has none to end.
-func (s *stays) end() {
+// End ends one stay. A process that was started during a fault has none to end.
+func (s *Stays) End() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.n == 0 {
@@ -46,8 +47,8 @@ func (s *stays) end() {
 	}
 }
 
-// wait waits while workers are to stay inside, until ctx ends or the lock is lost.
-func (s *stays) wait(ctx context.Context, lost <-chan struct{}) {
+// Wait waits while workers are to stay inside, until ctx ends or the lock is lost.
+func (s *Stays) Wait(ctx context.Context, lost <-chan struct{}) {
 	s.mu.Lock()
 	over := s.over
 	s.mu.Unlock()

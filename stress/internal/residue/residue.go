@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package worker
+// Package residue finds what a process has not given back: goroutines, open files, and memory.
+package residue
 
 import (
 	"fmt"
@@ -11,9 +12,8 @@ import (
 	"time"
 )
 
-// A residue is what a process has of what a run must give back: goroutines, open files, and
-// memory.
-type residue struct {
+// A Residue is what a process has of what a run must give back.
+type Residue struct {
 	goroutines int
 	files      int // -1: not known here
 	heap       uint64
@@ -23,14 +23,15 @@ const (
 	// So much memory may be left: buffers, and the latencies that were recorded.
 	mostHeap = 32 << 20
 	// Goroutines and connections end within that time after they were told to.
-	residuePatience = 2 * time.Second
+	patience = 2 * time.Second
 )
 
-func takeResidue() residue {
+// Take returns what the process has now.
+func Take() Residue {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return residue{goroutines: runtime.NumGoroutine(), files: openFiles(), heap: m.HeapAlloc}
+	return Residue{goroutines: runtime.NumGoroutine(), files: openFiles(), heap: m.HeapAlloc}
 }
 
 // openFiles returns how many files and connections are open, without those that the Go
@@ -50,7 +51,7 @@ func openFiles() (n int) {
 }
 
 // left returns what there is more than before.
-func (r residue) left(before residue) error {
+func (r Residue) left(before Residue) error {
 	switch {
 	case r.goroutines > before.goroutines:
 		return fmt.Errorf("there are %d goroutines, and there were %d before the run", r.goroutines, before.goroutines)
@@ -62,12 +63,12 @@ func (r residue) left(before residue) error {
 	return nil
 }
 
-// awaitResidue waits until nothing is left, and returns what is.
-func awaitResidue(before residue) error {
+// Await waits until nothing is left, and returns what is.
+func Await(before Residue) error {
 	poll := time.NewTicker(50 * time.Millisecond)
 	defer poll.Stop()
-	for limit := time.Now().Add(residuePatience); ; <-poll.C {
-		err := takeResidue().left(before)
+	for limit := time.Now().Add(patience); ; <-poll.C {
+		err := Take().left(before)
 		if err == nil || time.Now().After(limit) {
 			return err
 		}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package worker
+package referee
 
 import (
 	"errors"
@@ -30,33 +30,33 @@ func TestLedger(t *testing.T) {
 		{"told until one recovers", []turn{{token: 1, panics: true}, {process: 1, token: 2, abandoned: true}, {token: 3, abandoned: true, recovers: true}, {process: 1, token: 4}}},
 		{"interrupted after it recovered", []turn{{token: 1, panics: true}, {process: 1, token: 2, abandoned: true, recovers: true, panics: true}, {token: 3, abandoned: true}}},
 		{"the same round again, after it recovered", []turn{{token: 1, panics: true}, {token: 2, abandoned: true, recovers: true}, {token: 2}, {process: 1, token: 3}}},
-		{"not told", []turn{{token: 1, panics: true}, {process: 1, token: 2, want: errUntold}}},
-		{"not told by the same process", []turn{{token: 1, panics: true}, {token: 2, want: errUntold}}},
-		{"told after a release in good order", []turn{{token: 1}, {process: 1, token: 2, abandoned: true, want: errTold}}},
-		{"told although another had recovered", []turn{{token: 1, panics: true}, {token: 2, abandoned: true, recovers: true}, {process: 1, token: 3, abandoned: true, want: errTold}}},
+		{"not told", []turn{{token: 1, panics: true}, {process: 1, token: 2, want: ErrUntold}}},
+		{"not told by the same process", []turn{{token: 1, panics: true}, {token: 2, want: ErrUntold}}},
+		{"told after a release in good order", []turn{{token: 1}, {process: 1, token: 2, abandoned: true, want: ErrTold}}},
+		{"told although another had recovered", []turn{{token: 1, panics: true}, {token: 2, abandoned: true, recovers: true}, {process: 1, token: 3, abandoned: true, want: ErrTold}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "lock-0")
-			var ledgers [2]*ledger
+			var ledgers [2]*Ledger
 			for i := range ledgers {
 				var err error
-				if ledgers[i], err = newLedger(path); err != nil {
+				if ledgers[i], err = OpenLedger(path); err != nil {
 					t.Fatal(err)
 				}
-				defer ledgers[i].file.Close()
+				defer ledgers[i].Close()
 			}
 			for i, turn := range tt.turns {
 				b := ledgers[turn.process]
-				err := b.begin(manager.Grant{Token: turn.token, Abandoned: turn.abandoned})
+				err := b.Begin(manager.Grant{Token: turn.token, Abandoned: turn.abandoned})
 				if !errors.Is(err, turn.want) {
 					t.Errorf("turn %d: %v, want %v", i, err, turn.want)
 				}
 				if turn.recovers {
-					err = errors.Join(err, b.recover(turn.token))
+					err = errors.Join(err, b.Recover(turn.token))
 				}
 				if turn.panics {
-					err = errors.Join(err, b.interrupt(turn.token))
+					err = errors.Join(err, b.Interrupt(turn.token))
 				}
 				if err != nil && turn.want == nil {
 					t.Error(err)

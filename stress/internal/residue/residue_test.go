@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package worker
+package residue
 
 import (
 	"strings"
@@ -8,17 +8,17 @@ import (
 )
 
 func TestResidue(t *testing.T) {
-	before := residue{goroutines: 10, files: 20, heap: 1 << 20}
+	before := Residue{goroutines: 10, files: 20, heap: 1 << 20}
 	tests := []struct {
-		after residue
+		after Residue
 		says  string
 	}{
-		{residue{10, 20, 5 << 20}, ""},
-		{residue{9, 12, 1 << 10}, ""},
-		{residue{11, 20, 1 << 20}, "11 goroutines"},
-		{residue{10, 21, 1 << 20}, "21 open files"},
-		{residue{10, -1, 1 << 20}, ""},
-		{residue{10, 20, 60 << 20}, "60 MiB"},
+		{Residue{10, 20, 5 << 20}, ""},
+		{Residue{9, 12, 1 << 10}, ""},
+		{Residue{11, 20, 1 << 20}, "11 goroutines"},
+		{Residue{10, 21, 1 << 20}, "21 open files"},
+		{Residue{10, -1, 1 << 20}, ""},
+		{Residue{10, 20, 60 << 20}, "60 MiB"},
 	}
 	for _, tt := range tests {
 		err := tt.after.left(before)
