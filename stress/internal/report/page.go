@@ -123,7 +123,7 @@ func (v view) Sentence() string {
 	case j.ToldLate == 0 && j.LossesJudged == 0:
 		fmt.Fprintf(&b, ", %s lost; whether that was told before sessions expired cannot be judged", count(j.LostHolds, "hold"))
 	case j.ToldLate == 0 && j.LossesJudged < j.LostHolds:
-		fmt.Fprintf(&b, ", %s lost; of those %s can be judged, and were told before their sessions expired", count(j.LostHolds, "hold"), figures.Number(j.LossesJudged))
+		fmt.Fprintf(&b, ", %s lost; of those %s can be judged, each told before its session expired", count(j.LostHolds, "hold"), figures.Number(j.LossesJudged))
 	case j.LostHolds == 1 && j.ToldLate == 0:
 		b.WriteString(", 1 hold lost, which was told before its session expired")
 	case j.ToldLate == 0:

@@ -173,7 +173,7 @@ func TestSentence(t *testing.T) {
 		{4, verdict.Verdict{Outcome: verdict.OK, Grants: 1234567, Injected: some, LostHolds: 21, LossesJudged: 21}, "OK 1,234,567 grants to 4 processes, 3 faults of 2 kinds, 21 holds lost, all told before their sessions expired."},
 		{1, verdict.Verdict{Outcome: verdict.OK, Grants: 1}, "OK 1 grant to 1 process, no faults, no hold lost."},
 		{2, verdict.Verdict{Outcome: verdict.OK, Injected: some[:1], LostHolds: 1, LossesJudged: 1}, "OK 0 grants to 2 processes, 1 fault of 1 kind, 1 hold lost, which was told before its session expired."},
-		{2, verdict.Verdict{Outcome: verdict.OK, LostHolds: 21, LossesJudged: 8}, "OK 0 grants to 2 processes, no faults, 21 holds lost; of those 8 can be judged, and were told before their sessions expired."},
+		{2, verdict.Verdict{Outcome: verdict.OK, LostHolds: 21, LossesJudged: 8}, "OK 0 grants to 2 processes, no faults, 21 holds lost; of those 8 can be judged, each told before its session expired."},
 		{2, verdict.Verdict{Outcome: verdict.OK, LostHolds: 1}, "OK 0 grants to 2 processes, no faults, 1 hold lost; whether that was told before sessions expired cannot be judged."},
 		{2, verdict.Verdict{Outcome: verdict.Violation, Found: 2, Grants: 900, LostHolds: 3, ToldLate: 1}, "VIOLATION a lock failed to exclude (2 findings): 900 grants to 2 processes, no faults, 3 holds lost, 1 of them told late."},
 		{2, verdict.Verdict{Outcome: verdict.Failed, Found: 1, Grants: 900}, "FAILED the locks excluded, but something else is wrong (1 finding): 900 grants to 2 processes, no faults, no hold lost."},
