@@ -4,8 +4,8 @@ package judge
 
 import (
 	"cmp"
-	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,67 +16,108 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
-// script makes a history of lines such as
+// script makes a history of lines about a worker and a lock, a process, or the harness. Each has
+// what happens there, with the times in seconds:
 //
-//	1.5 p0 granted a t10       process 0, worker 0: lock "a", token 10
-//	1.5 p0w2 request a write   worker 2, mode write
-//	1.5 p0i1 ...               process 0 when it has been started again
-//	1.5 p0 session suspended   what it is told of its session, or session began 0x1
-//	1.5 p0 overlap a t10       what its referee sees; or overlap a t10 fell, shared, rounds,
-//	                           or premature 2 3: beside the processes 2 and 3
-//	1.5 h stopping             the harness
-//	1.5 h ended p0             the process has ended; or in good order: ended p0 well
-//	1.5 h began 3 kill-worker process 1
-//	1.5 h expired 0x1          the leader has ended the session; or a deposed one: expired 0x1 deposed
-//	1.6 h over 3               or, if it had no effect, over 3 failed
+//	p0 a: 1 request, 1.5 granted t10      process 0, worker 0: lock "a", token 10; t10.2 is turn 2 of it
+//	p0w2 rw write: 1 request, 2 granted   worker 2; the mode of both is write
+//	p0i1 s: 1 request n2                  process 0 when it has been started again; two permits
+//	p0 a: 2 lost 0x1, 3 released unsure   the session; the text
+//	p0 a: 1.5 write t10 ok                to the register, which has accepted it
+//	p0: 1 session suspended               what it is told of its session, or session began 0x1
+//	p0 a: 1.5 overlap t10                 what its referee sees; or overlap t10 fell, shared, rounds,
+//	                                      or premature 2 3: beside the processes 2 and 3
+//	h: 3 stopping                         the harness
+//	h: 2 accepted a t10, 2 stale a t9     the register
+//	h: 1 started p0, 3 ended p0           a process; or it ended in good order: ended p0 well
+//	h: 1 began 3 kill-worker process 1    fault 3; or revoke lock a of a, which is about that lock
+//	h: 2 over 3                           or, if it had no effect, over 3 failed
+//	h: 2 expired 0x1                      the leader has ended the session; or a deposed one: expired 0x1 deposed
+//	h: 5.2 stood 3.2                      the machine stood still until then, for 3.2 s
+//	h: 3 left /x, 3 little happened       what is left, or too little; so also failure, overlap and disagree a
 //
-// The operations of a worker on a lock follow each other. The lines are put in the order of
-// time, but those after the line "late" come after all others.
+// A semicolon is as good as the end of a line. The operations of a worker on a lock follow each
+// other. All is put in the order of time, and what is at the same time in that of the text; but
+// what is behind a line "late" comes after all the rest.
 func script(t testing.TB, text string) (events []history.Event) {
 	t.Helper()
-	early, late, _ := strings.Cut(text, "\nlate")
+	if !strings.Contains(text, ": ") {
+		return oldScript(t, text)
+	}
 	ops, next := map[string]uint64{}, uint64(0)
-	return append(part(t, early, ops, &next), part(t, late, ops, &next)...)
+	for part := range strings.SplitSeq(text, "\nlate") {
+		before := len(events)
+		for line := range strings.Lines(strings.ReplaceAll(part, ";", "\n")) {
+			if strings.TrimSpace(line) == "" {
+				continue
+			}
+			head, happened, ok := strings.Cut(line, ": ")
+			about := append(strings.Fields(head), "", "") // a worker, a lock and a mode
+			if !ok || len(about) > 5 {
+				t.Fatalf("line %q", line)
+			}
+			for what := range strings.SplitSeq(happened, ", ") {
+				e := event(t, about, strings.Fields(what))
+				if key := about[0] + " " + e.Lock; about[0] != "h" {
+					if e.Kind == history.Request || ops[key] == 0 {
+						next++
+						ops[key] = next
+					}
+					e.Op = ops[key]
+				}
+				events = append(events, e)
+			}
+		}
+		slices.SortStableFunc(events[before:], func(a, b history.Event) int { return cmp.Compare(a.At, b.At) })
+	}
+	return events
 }
 
-// part makes the events of a part of a script.
-func part(t testing.TB, text string, ops map[string]uint64, next *uint64) (events []history.Event) {
+// event makes the event of these words about a worker, a lock and a mode, or the harness.
+func event(t testing.TB, about, words []string) history.Event {
 	t.Helper()
-	for line := range strings.Lines(text) {
-		words := strings.Fields(line)
-		if len(words) == 0 {
-			continue
-		}
-		if len(words) < 3 {
-			t.Fatalf("line %q", line)
-		}
-		seconds, err := strconv.ParseFloat(words[0], 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		e := history.Event{At: int64(math.Round(seconds * 1e9)), Kind: history.Kind(words[2])}
-		if words[1] == "h" {
-			harness(t, &e, words[2], words[3:])
-			events = append(events, e)
-			continue
-		}
-		who(t, words[1], &e)
-		if e.Kind == history.Overlap {
-			e.Target, e.Text = history.SeenOverlap, "what the referee says"
-		}
-		for _, word := range words[3:] {
-			argument(t, &e, word)
-		}
-		key := fmt.Sprint(words[1], e.Lock)
-		if e.Kind == history.Request || ops[key] == 0 {
-			*next++
-			ops[key] = *next
-		}
-		e.Op = ops[key]
-		events = append(events, e)
+	if len(words) < 2 {
+		t.Fatalf("event %q", words)
 	}
-	slices.SortStableFunc(events, func(a, b history.Event) int { return cmp.Compare(a.At, b.At) })
-	return events
+	e := history.Event{At: nanoseconds(t, words[0]), Kind: history.Kind(words[1]), Lock: about[1]}
+	if about[0] == "h" {
+		harness(t, &e, words[2:])
+		return e
+	}
+	who(t, about[0], &e)
+	switch e.Kind {
+	case history.Request, history.Granted:
+		e.Mode = history.Mode(about[2])
+	case history.Overlap:
+		e.Target, e.Text = history.SeenOverlap, "what the referee says"
+	case history.Refused, history.Changed, history.Valid, history.Lost, history.Revoked, history.Release, history.Released, history.Write, history.Session, history.Alive, history.Failure:
+	default:
+		t.Fatalf("a worker does not write %q", e.Kind)
+	}
+	for _, word := range words[2:] {
+		argument(t, &e, word)
+	}
+	return e
+}
+
+// nanoseconds reads a number of seconds.
+func nanoseconds(t testing.TB, word string) int64 {
+	t.Helper()
+	seconds, err := strconv.ParseFloat(word, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int64(math.Round(seconds * 1e9))
+}
+
+// number reads a number.
+func number(t testing.TB, word string) int {
+	t.Helper()
+	n, err := strconv.Atoi(word)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // seen are the words for what a referee sees.
@@ -84,23 +125,22 @@ var seen = map[string]string{
 	"fell": history.SeenTokenFell, "shared": history.SeenTokenShared, "rounds": history.SeenTwoRounds, "premature": history.SeenPremature,
 }
 
-// who reads p1i2w3.
+// whoWrites matches p1i2w3.
+var whoWrites = regexp.MustCompile(`^p(\d+)(?:i(\d+))?(?:w(\d+))?$`)
+
+// who reads which worker of which process it is.
 func who(t testing.TB, word string, e *history.Event) {
-	number := func(letter string) (n int) {
-		_, rest, ok := strings.Cut(word, letter)
-		if !ok {
-			return 0
-		}
-		if _, err := fmt.Sscanf(rest, "%d", &n); err != nil {
-			t.Fatalf("%q: %v", word, err)
-		}
-		return n
+	t.Helper()
+	parts := whoWrites.FindStringSubmatch(word)
+	if parts == nil {
+		t.Fatalf("%q is no worker", word)
 	}
-	e.Process, e.Incarnation, e.Worker = number("p"), number("i"), number("w")
+	e.Process, e.Incarnation, e.Worker = number(t, parts[1]), number(t, "0"+parts[2]), number(t, "0"+parts[3])
 }
 
 // argument reads a word of what a worker writes.
 func argument(t testing.TB, e *history.Event, word string) {
+	t.Helper()
 	switch mode := history.Mode(word); mode {
 	case history.Exclusive, history.Mutex, history.Read, history.Upgradable, history.WriteMode, history.Permit:
 		e.Mode = mode
@@ -115,7 +155,7 @@ func argument(t testing.TB, e *history.Event, word string) {
 	case e.Kind == history.Overlap && seen[word] != "":
 		e.Target = seen[word]
 	case e.Kind == history.Overlap && word[0] <= '9':
-		e.Others = append(e.Others, int(word[0]-'0'))
+		e.Others = append(e.Others, number(t, word))
 	case word == "ok":
 		e.OK = true
 	case strings.HasPrefix(word, "0x"):
@@ -123,61 +163,54 @@ func argument(t testing.TB, e *history.Event, word string) {
 	case word == "unsure", e.Kind == history.Session:
 		e.Text = word
 	case strings.HasPrefix(word, "n"):
-		e.Permits, err = strconv.Atoi(word[1:])
-		if err != nil {
-			t.Fatal(err)
-		}
+		e.Permits = number(t, word[1:])
 	default:
-		e.Lock = word
+		t.Fatalf("%q is nothing that a worker writes", word)
 	}
 }
 
 // harness reads the rest of what the harness writes.
-func harness(t testing.TB, e *history.Event, kind string, words []string) {
+func harness(t testing.TB, e *history.Event, words []string) {
+	t.Helper()
 	e.Process = history.Harness
-	switch kind {
+	text := strings.Join(words, " ")
+	switch e.Kind {
 	case "began", "over":
-		n, err := strconv.Atoi(words[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		e.Fault = number(t, words[0])
 		rest := words[1:]
 		if i := slices.Index(rest, "of"); i >= 0 {
 			e.Lock, rest = rest[i+1], rest[:i]
 		}
-		if kind == "began" {
-			e.Kind, e.Fault, e.Text, e.Target = history.FaultBegan, n, rest[0], strings.Join(rest[1:], " ")
+		if e.Kind == "began" {
+			e.Kind, e.Text, e.Target = history.FaultBegan, rest[0], strings.Join(rest[1:], " ")
 		} else {
-			e.Kind, e.Fault, e.OK = history.FaultEnded, n, !slices.Contains(rest, "failed")
+			e.Kind, e.OK = history.FaultEnded, !slices.Contains(words, "failed")
 		}
-	case "started", "ended":
+	case history.Started, history.Ended:
 		who(t, words[0], e)
 		e.OK = slices.Contains(words, "well")
-	case "accepted", "stale":
-		for _, word := range words {
+	case history.Accepted, history.Stale:
+		e.Lock = words[0]
+		for _, word := range words[1:] {
 			argument(t, e, word)
 		}
-	case "expired":
+	case history.Expired:
 		if e.Session = words[0]; slices.Contains(words, "deposed") {
 			e.Text = history.Deposed
 		}
 	case "stood":
-		seconds, err := strconv.ParseFloat(words[0], 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		e.Kind, e.Lasted, e.Text = history.StoodStill, int64(math.Round(seconds*1e9)), "the machine stood still"
+		e.Kind, e.Lasted, e.Text = history.StoodStill, nanoseconds(t, words[0]), "the machine stood still"
 	case "little":
-		e.Kind, e.Text = history.TooLittle, strings.Join(words, " ")
+		e.Kind, e.Text = history.TooLittle, text
 	case "disagree":
 		e.Kind, e.Lock, e.Text = history.Disagreed, words[0], strings.Join(words[1:], " ")
 	case "compared":
 		e.Kind, e.Count = history.Compared, 7
-	case "left", "failure", "overlap":
-		e.Text = strings.Join(words, " ")
-	case "stopping", "alive":
+	case history.Left, history.Failure, history.Overlap:
+		e.Text = text
+	case history.Stopping, history.Alive:
 	default:
-		t.Fatalf("the harness does not write %q", kind)
+		t.Fatalf("the harness does not write %q", e.Kind)
 	}
 }
 
@@ -192,11 +225,41 @@ func header() history.Header {
 	}
 }
 
+// on returns the verdict on the history that these parts of a script are together.
+func on(t testing.TB, h history.Header, parts ...string) verdict.Verdict {
+	t.Helper()
+	return judged(h, script(t, strings.Join(parts, "; ")))
+}
+
+// checkOf returns the check of that name.
+func checkOf(v verdict.Verdict, name string) verdict.Check {
+	return v.Checks[slices.IndexFunc(v.Checks, func(c verdict.Check) bool { return c.Name == name })]
+}
+
+// says reports whether one of the findings has that text in it.
+func says(v verdict.Verdict, text string) bool {
+	return slices.ContainsFunc(v.Findings, func(f verdict.Finding) bool { return strings.Contains(f.Text, text) })
+}
+
 // judged returns the verdict on the events.
 func judged(h history.Header, events []history.Event) verdict.Verdict {
 	j := New(h)
+	j.all(events...)
+	return j.Finish()
+}
+
+// all adds the events.
+func (j *Judge) all(events ...history.Event) {
 	for _, e := range events {
 		j.Add(e)
 	}
-	return j.Finish()
+}
+
+// held are the events of a hold from its request until it is released, of which e has the rest.
+func held(e history.Event, at, step int64) (events []history.Event) {
+	for i, kind := range []history.Kind{history.Request, history.Granted, history.Release, history.Released} {
+		e.At, e.Kind = at+int64(i)*step, kind
+		events = append(events, e)
+	}
+	return events
 }
