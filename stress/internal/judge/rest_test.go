@@ -16,9 +16,7 @@ import (
 func judgedFrom(h history.Header, events []history.Event, from int64) verdict.Verdict {
 	j := New(h)
 	j.scene.Partial, j.from = true, from
-	for _, e := range events {
-		j.Add(e)
-	}
+	j.all(events...)
 	return j.Finish()
 }
 
@@ -39,26 +37,9 @@ func TestRestOfAGoodHistory(t *testing.T) {
 // What is wrong with the rest is found.
 func TestRestOfABadHistory(t *testing.T) {
 	events := script(t, `
-		1 p0 request a
-		1.1 p0 granted a t5
-		2 p1 request a
-		2.1 p1 granted a t6
-		3 p0 release a
-		3.1 p0 released a
-		3.2 p1 release a
-		3.3 p1 released a
-		10 p0 request a
-		10.1 p0 granted a t10
-		10.2 h accepted a t9
-		10.3 h accepted a t10
-		10.4 h accepted a t11
-		10.5 p1 request a
-		10.6 p1 granted a t12
-		11 p0 release a
-		11.1 p0 released a
-		11.2 p1 release a
-		11.3 p1 released a
-		12 h stopping now`)
+		p0 a: 1 request, 1.1 granted t5, 3 release, 3.1 released, 10 request, 10.1 granted t10, 11 release, 11.1 released
+		p1 a: 2 request, 2.1 granted t6, 3.2 release, 3.3 released, 10.5 request, 10.6 granted t12, 11.2 release, 11.3 released
+		h: 10.2 accepted a t9, 10.3 accepted a t10, 10.4 accepted a t11, 12 stopping now`)
 	for _, tt := range []struct {
 		from  float64
 		twice int    // held twice

@@ -17,16 +17,16 @@ func TestStandstill(t *testing.T) {
 		name, history string
 		text          string // how the finding begins
 	}{
-		{"a failure during it", "3 p0 failure\n5.2 h stood 3.2", why + "process 0"},
-		{"a failure soon after it", "5.2 h stood 3.2\n14 p0 failure", why + "process 0"},
-		{"a failure before it", "1.9 p0 failure\n5.2 h stood 3.2", "process 0"},
-		{"a failure long after it", "5.2 h stood 3.2\n14.3 p0 failure", "process 0"},
-		{"the latest of several", "1.5 h stood 1.1\n5.2 h stood 3.2\n6 p0 failure", why},
-		{"no standstill", "6 p0 failure", "process 0"},
-		{"two holders", "1 p0 request a\n1.1 p0 granted a t10\n1.2 p1 request a\n5.2 h stood 3.2\n5.3 p1 granted a t11", why + `lock "a" was held twice`},
+		{"a failure during it", "p0: 3 failure; h: 5.2 stood 3.2", why + "process 0"},
+		{"a failure soon after it", "p0: 14 failure; h: 5.2 stood 3.2", why + "process 0"},
+		{"a failure before it", "p0: 1.9 failure; h: 5.2 stood 3.2", "process 0"},
+		{"a failure long after it", "p0: 14.3 failure; h: 5.2 stood 3.2", "process 0"},
+		{"the latest of several", "p0: 6 failure; h: 1.5 stood 1.1, 5.2 stood 3.2", why},
+		{"no standstill", "p0: 6 failure", "process 0"},
+		{"two holders", "p0 a: 1 request, 1.1 granted t10; p1 a: 1.2 request, 5.3 granted t11; h: 5.2 stood 3.2", why + `lock "a" was held twice`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			v := judged(header(), script(t, tt.history+"\n20 h stopping now"))
+			v := on(t, header(), tt.history, "h: 20 stopping now")
 			if len(v.Findings) == 0 || !strings.HasPrefix(v.Findings[0].Text, tt.text) {
 				t.Errorf("findings %+v, want %q at the beginning", v.Findings, tt.text)
 			}
@@ -43,7 +43,7 @@ func TestStandstill(t *testing.T) {
 // The verdict so far and the last one say the same.
 func TestStandstillIsSaidOnce(t *testing.T) {
 	j := New(header())
-	for _, e := range script(t, "5.2 h stood 3.2\n6 p0 failure\n20 h stopping now") {
+	for _, e := range script(t, "p0: 6 failure; h: 5.2 stood 3.2, 20 stopping now") {
 		j.Add(e)
 		j.Interim()
 	}

@@ -49,20 +49,19 @@ func recorded(t *testing.T, h history.Header) (dir string, write func(...history
 	}
 }
 
+// begin begins a trial.
+func begin(t *testing.T, dir string, o Options) *Trial {
+	t.Helper()
+	trial, err := Begin(dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return trial
+}
+
 const twiceHeld = `
-	1 h started p0
-	1 h started p1
-	2 p0 request a
-	2 p1 request a
-	2.1 p0 granted a t10
-	2.2 p1 granted a t11
-	3 p0 release a
-	3 p0 released a
-	3.2 p1 release a
-	3.3 p1 released a
-	4 p0 alive a
-	4 p1 alive a
-	4 h alive now`
+	p0 a: 2 request, 2.1 granted t10, 3 release, 3 released, 4 alive
+	p1 a: 2 request, 2.2 granted t11, 3.2 release, 3.3 released, 4 alive; h: 1 started p0, 1 started p1, 4 alive now`
 
 // A trial judges while the history is written. Its verdict so far is in the directory, so
 // that a run that is cut short has one.
@@ -70,10 +69,7 @@ func TestTrial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir, write := recorded(t, header())
 		var seen atomic.Int64
-		trial, err := Begin(dir, Options{Watch: func(history.Event) { seen.Add(1) }})
-		if err != nil {
-			t.Fatal(err)
-		}
+		trial := begin(t, dir, Options{Watch: func(history.Event) { seen.Add(1) }})
 		write(script(t, twiceHeld)...)
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -88,10 +84,7 @@ func TestTrial(t *testing.T) {
 		if v, err := verdict.Read(dir); err != nil || v.Outcome != verdict.Violation || !v.Interim {
 			t.Errorf("at the checkpoint: %v, interim: %t, %v", v.Outcome, v.Interim, err)
 		}
-		write(script(t, `
-			20 h stopping now
-			21 h ended p0
-			21 h ended p1`)...)
+		write(script(t, "h: 20 stopping now, 21 ended p0, 21 ended p1")...)
 		v, err := trial.End()
 		if err != nil || v.Outcome != verdict.Violation || seen.Load() != 16 {
 			t.Errorf("in the end: %v after %d events, %v", v.Outcome, seen.Load(), err)
@@ -121,10 +114,7 @@ func TestTrial(t *testing.T) {
 func TestTrialRemovesOldEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir, write := recorded(t, header())
-		trial, err := Begin(dir, Options{Limit: history.Limit{Bytes: 20 << 20}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		trial := begin(t, dir, Options{Limit: history.Limit{Bytes: 20 << 20}})
 		write(script(t, twiceHeld)...)
 		text := strings.Repeat("x", 50_000)
 		for i := range int64(600) {
@@ -179,10 +169,7 @@ func TestTrialReportsABadLine(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "events", "worker5.0.000001.jsonl"), []byte("nonsense\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	trial, err := Begin(dir, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	trial := begin(t, dir, Options{})
 	if _, err := trial.End(); err == nil || !strings.Contains(err.Error(), "worker5.0.000001.jsonl, line 1 is no event") {
 		t.Errorf("the error is %v", err)
 	}
@@ -196,29 +183,10 @@ func TestTrialReportsABadLine(t *testing.T) {
 func TestTrialJudgesAgainWhatCameLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir, write := recorded(t, header())
-		trial, err := Begin(dir, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		write(script(t, `
-			0.9 h alive now
-			0.9 p0 alive
-			1 p1 request s n2
-			1.2 p1 granted s n2
-			1.5 p1 release s
-			1.6 p1 released s
-			3 p0 alive
-			3 p1 alive
-			3 h alive`)...)
+		trial := begin(t, dir, Options{})
+		write(script(t, "h: 0.9 alive now; p0: 0.9 alive, 3 alive; p1 s: 1 request n2, 1.2 granted n2, 1.5 release, 1.6 released; p1: 3 alive; h: 3 alive")...)
 		time.Sleep(5 * time.Second)
-		write(script(t, `
-			1 p0 request s
-			1.1 p0 granted s
-			4 p0 release s
-			4.1 p0 released s
-			5 h stopping
-			6 h ended p0
-			6 h ended p1`)...)
+		write(script(t, "p0 s: 1 request, 1.1 granted, 4 release, 4.1 released; h: 5 stopping, 6 ended p0, 6 ended p1")...)
 		v, err := trial.End()
 		if err != nil || v.Outcome != verdict.Violation {
 			t.Errorf("%v, %v: %+v", v.Outcome, err, v.Checks[0])

@@ -13,78 +13,30 @@ import (
 
 // What a fault hit, and what it cost.
 func TestHits(t *testing.T) {
-	const before = `
-		1 p0 request a
-		1.1 p0 granted a t10
-		1.2 p1 request a
-		1.5 p1 request m
-		1.6 p1 granted m t5.1
-	`
-	tests := []struct {
+	const before = "p0 a: 1 request, 1.1 granted t10; p1 a: 1.2 request; p1 m: 1.5 request, 1.6 granted t5.1; "
+	for _, tt := range []struct {
 		name, history            string
 		held, waiting, releasing bool
 		lost                     string
 	}{
-		{"a server", before + `
-			2 h began 1 kill-leader server 2 (leader)
-			3 h over 1`, true, true, false, ""},
-		{"a process that holds", before + `
-			2 h began 1 cut-connection process 0
-			2 h over 1`, true, false, false, ""},
-		{"a process that holds one and waits for another", before + `
-			2 h began 1 cut-connection process 1
-			2 h over 1`, true, true, false, ""},
-		{"a process that does nothing", before + `
-			2 h began 1 cut-connection process 2
-			2 h over 1`, false, false, false, ""},
+		{"a server", before + "h: 2 began 1 kill-leader server 2 (leader), 3 over 1", true, true, false, ""},
+		{"a process that holds", before + "h: 2 began 1 cut-connection process 0, 2 over 1", true, false, false, ""},
+		{"a process that holds one and waits for another", before + "h: 2 began 1 cut-connection process 1, 2 over 1", true, true, false, ""},
+		{"a process that does nothing", before + "h: 2 began 1 cut-connection process 2, 2 over 1", false, false, false, ""},
 		{"a process that begins to do something", before + `
-			2 h began 1 delay-link process 2
-			2.1 p2 request a
-			3 h over 1
-			3.1 p0 release a
-			3.1 p0 released a
-			3.2 p1 granted a t11
-			3.3 p1 release a
-			3.4 p2 granted a t12
-			3.5 p2 release a`, false, true, false, ""},
-		{"a process beside one that begins to do something", before + `
-			2 h began 1 delay-link process 3
-			2.1 p2 request a
-			3 h over 1`, false, false, false, ""},
-		{"a release", before + `
-			2 p0 release a
-			2.1 h began 1 cut-connection process 0
-			2.2 h over 1
-			2.3 p0 released a`, false, false, true, ""},
-		{"a process that is killed", before + `
-			2 h began 1 kill-worker process 0
-			2 h ended p0
-			2 h over 1`, true, false, false, `lock "a" by process 0, which ended`},
-		{"a process that was killed a moment before", before + `
-			2 h ended p0
-			2.001 h began 1 kill-worker process 0
-			2.002 h over 1`, true, false, false, `lock "a" by process 0, which ended`},
-		{"a loss during it", before + `
-			2 h began 1 blackhole-connection process 0
-			3 p0 lost a
-			4 h over 1`, true, false, false, `lock "a" by process 0`},
-		{"a loss after it", before + `
-			2 h began 1 isolate-leader server 1
-			3 h over 1
-			6.9 p0 lost a
-			6.95 p1 lost m`, true, true, false, `lock "a" by process 0, lock "m" by process 1`},
-		{"a loss long after it", before + `
-			2 h began 1 isolate-leader server 1
-			3 h over 1
-			7.1 p0 lost a`, true, true, false, ``},
-		{"another process's loss", before + `
-			2 h began 1 blackhole-connection process 0
-			3 p1 lost m
-			4 h over 1`, true, false, false, ``},
-	}
-	for _, tt := range tests {
+			p2 a: 2.1 request, 3.4 granted t12, 3.5 release; p0 a: 3.1 release, 3.1 released
+			p1 a: 3.2 granted t11, 3.3 release; h: 2 began 1 delay-link process 2, 3 over 1`, false, true, false, ""},
+		{"a process beside one that begins to do something", before + "p2 a: 2.1 request; h: 2 began 1 delay-link process 3, 3 over 1", false, false, false, ""},
+		{"a release", before + "p0 a: 2 release, 2.3 released; h: 2.1 began 1 cut-connection process 0, 2.2 over 1", false, false, true, ""},
+		{"a process that is killed", before + "h: 2 began 1 kill-worker process 0, 2 ended p0, 2 over 1", true, false, false, `lock "a" by process 0, which ended`},
+		{"a process that was killed a moment before", before + "h: 2 ended p0, 2.001 began 1 kill-worker process 0, 2.002 over 1", true, false, false, `lock "a" by process 0, which ended`},
+		{"a loss during it", before + "p0 a: 3 lost; h: 2 began 1 blackhole-connection process 0, 4 over 1", true, false, false, `lock "a" by process 0`},
+		{"a loss after it", before + "p0 a: 6.9 lost; p1 m: 6.95 lost; h: 2 began 1 isolate-leader server 1, 3 over 1", true, true, false, `lock "a" by process 0, lock "m" by process 1`},
+		{"a loss long after it", before + "p0 a: 7.1 lost; h: 2 began 1 isolate-leader server 1, 3 over 1", true, true, false, ``},
+		{"another process's loss", before + "p1 m: 3 lost; h: 2 began 1 blackhole-connection process 0, 4 over 1", true, false, false, ``},
+	} {
 		t.Run(tt.name, func(t *testing.T) {
-			v := judged(header(), script(t, tt.history))
+			v := on(t, header(), tt.history)
 			if len(v.Injected) != 1 || len(v.Faults) != 1 {
 				t.Fatalf("faults: %+v, %+v", v.Injected, v.Faults)
 			}
@@ -102,15 +54,7 @@ func TestHits(t *testing.T) {
 
 // A run whose faults hit nothing shows nothing.
 func TestVoid(t *testing.T) {
-	const busy = `
-		1 p0 request a
-		1 p1 request a
-		1.1 p0 granted a t10`
-	const rest = `
-		5 p0 release a
-		5.1 p1 granted a t11
-		6 p1 release a
-		7 h stopping now`
+	const busy, rest = "p0 a: 1 request, 1.1 granted t10; p1 a: 1 request; ", "p0 a: 5 release; p1 a: 5.1 granted t11, 6 release; h: 7 stopping now; "
 	for _, tt := range []struct {
 		name, history string
 		nemesis       []string
@@ -118,17 +62,17 @@ func TestVoid(t *testing.T) {
 		text          string
 	}{
 		{"no fault, and none promised", busy + rest, nil, verdict.OK, ""},
-		{"one that hit", busy + "\n2 h began 1 kill-leader server 1\n2 h over 1" + rest, []string{"kill-leader"}, verdict.OK, ""},
+		{"one that hit", busy + "h: 2 began 1 kill-leader server 1, 2 over 1; " + rest, []string{"kill-leader"}, verdict.OK, ""},
 		{"one that was not injected", busy + rest, []string{"kill-leader"}, verdict.Void, "kill-leader was never injected"},
-		{"one that hit no waiting process", busy + "\n2 h began 1 sever process 0\n2 h over 1" + rest, []string{"sever"}, verdict.Void, "sever was injected once; it took effect once while a lock was held, and never while a process waited for one"},
-		{"several hit together what one must", busy + "\n2 h began 1 sever process 0\n2 h over 1\n3 h began 2 sever process 1\n3 h over 2" + rest, []string{"sever"}, verdict.OK, ""},
-		{"something is wrong all the same", busy + rest + "\n8 h left /x", []string{"kill-leader"}, verdict.Failed, "left in ZooKeeper"},
-		{"nothing", "1 h alive now", nil, verdict.Void, ""},
+		{"one that hit no waiting process", busy + "h: 2 began 1 sever process 0, 2 over 1; " + rest, []string{"sever"}, verdict.Void, "sever was injected once; it took effect once while a lock was held, and never while a process waited for one"},
+		{"several hit together what one must", busy + "h: 2 began 1 sever process 0, 2 over 1, 3 began 2 sever process 1, 3 over 2; " + rest, []string{"sever"}, verdict.OK, ""},
+		{"something is wrong all the same", busy + rest + "h: 8 left /x", []string{"kill-leader"}, verdict.Failed, "left in ZooKeeper"},
+		{"nothing", "h: 1 alive now", nil, verdict.Void, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h := header()
 			h.Nemesis = tt.nemesis
-			v := judged(h, script(t, tt.history))
+			v := on(t, h, tt.history)
 			if v.Outcome != tt.want {
 				t.Errorf("the outcome is %v, want %v", v.Outcome, tt.want)
 			}
@@ -141,32 +85,11 @@ func TestVoid(t *testing.T) {
 
 // The numbers of a verdict.
 func TestNumbers(t *testing.T) {
-	v := judged(header(), script(t, `
-		1 p0 request a
-		1.5 p0 granted a t10 0x1
-		1.5 p1 request a
-		2 p0 release a
-		2.25 p1 granted a t11 0x2
-		3 p1 lost a 0x2
-		3.5 h expired 0x2
-		4 p0 request a
-		4 p0w1 request a
-		4.001 p0 granted a t12 0x1
-		4.002 p0w1 granted a t12 0x1
-		5 p0 lost a 0x1
-		5.1 p0w1 lost a 0x1
-		5.3 h expired 0x1
-		6 p2 request a
-		7 p2 granted a t13 0x3
-		7.1 h accepted a t13
-		7.2 h stale a t12
-		7.3 h began 1 pause-worker process 2
-		10 p1 request a
-		10.1 p1 granted a t14
-		11 h over 1
-		11.1 p2 lost a 0x3
-		12 p1 release a
-		13 h stopping now`))
+	v := on(t, header(), `
+		p0 a: 1 request, 1.5 granted t10 0x1, 2 release, 4 request, 4.001 granted t12 0x1, 5 lost 0x1
+		p1 a: 1.5 request, 2.25 granted t11 0x2, 3 lost 0x2, 10 request, 10.1 granted t14, 12 release
+		p0w1 a: 4 request, 4.002 granted t12 0x1, 5.1 lost 0x1; p2 a: 6 request, 7 granted t13 0x3, 11.1 lost 0x3
+		h: 3.5 expired 0x2, 5.3 expired 0x1, 7.1 accepted a t13, 7.2 stale a t12, 7.3 began 1 pause-worker process 2, 11 over 1, 13 stopping now`)
 	if v.Outcome != verdict.OK || v.Found != 0 {
 		t.Fatalf("%v: %+v", v.Outcome, v.Findings)
 	}
@@ -197,18 +120,13 @@ func TestMargins(t *testing.T) {
 		name, history string
 		margins       int
 	}{
-		{"lost, and ended", "2 p0 lost a 0x1\n3 h expired 0x1", 1},
-		{"lost, and granted to the same session again", `
-			2 p0 lost a 0x1
-			2.1 p0 request a
-			2.2 p0 granted a t11 0x1
-			2.3 p0 release a 0x1
-			4 h expired 0x1`, 0},
-		{"lost long before", "2 p0 lost a 0x1\n9 h expired 0x1", 0},
-		{"another session", "2 p0 lost a 0x1\n3 h expired 0x2", 0},
+		{"lost, and ended", "p0 a: 2 lost 0x1; h: 3 expired 0x1", 1},
+		{"lost, and granted to the same session again", "p0 a: 2 lost 0x1, 2.1 request, 2.2 granted t11 0x1, 2.3 release 0x1; h: 4 expired 0x1", 0},
+		{"lost long before", "p0 a: 2 lost 0x1; h: 9 expired 0x1", 0},
+		{"another session", "p0 a: 2 lost 0x1; h: 3 expired 0x2", 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			v := judged(header(), script(t, "1 p0 request a\n1.1 p0 granted a t10 0x1\n"+tt.history))
+			v := on(t, header(), "p0 a: 1 request, 1.1 granted t10 0x1", tt.history)
 			if v.Margins != tt.margins || v.Outcome != verdict.OK {
 				t.Errorf("%d margins, want %d; %v", v.Margins, tt.margins, v.Outcome)
 			}
@@ -220,12 +138,11 @@ func TestMargins(t *testing.T) {
 // many.
 func TestFindings(t *testing.T) {
 	var text strings.Builder
-	text.WriteString("0.5 h left /x\n0.6 h began 7 kill-leader server 1\n")
+	text.WriteString("h: 0.5 left /x, 0.6 began 7 kill-leader server 1\n")
 	for i := range 300 {
-		fmt.Fprintf(&text, "%d p0 request a\n%d.1 p0 granted a t5\n%d.2 p0 release a\n", i+1, i+1, i+1)
-		fmt.Fprintf(&text, "%d.3 p1 request a\n%d.4 p1 granted a t4\n%d.5 p1 release a\n", i+1, i+1, i+1)
+		fmt.Fprintf(&text, "p0 a: %d request, %[1]d.1 granted t5, %[1]d.2 release; p1 a: %[1]d.3 request, %[1]d.4 granted t4, %[1]d.5 release\n", i+1)
 	}
-	v := judged(header(), script(t, text.String()))
+	v := on(t, header(), text.String())
 	if len(v.Findings) != verdict.MaxFindings || v.Found < 300 {
 		t.Errorf("%d findings of %d", len(v.Findings), v.Found)
 	}

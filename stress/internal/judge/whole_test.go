@@ -14,52 +14,28 @@ import (
 
 // A history that lacks something is no proof that nothing was wrong.
 func TestHistoryThatIsNotWhole(t *testing.T) {
-	const whole = `
-		1 h started p0
-		1 h started p1
-		1.1 p0 alive
-		1.1 p1 alive
-		2 p0 request a
-		2.1 p0 granted a t10
-		2.2 h accepted a t10
-		2.2 p0 write a t10 ok
-		3 p0 release a
-		3.1 p0 released a
-		22 p1 alive
-		23 h stopping now
-		24 h ended p0
-		24 h ended p1`
-	without := func(parts ...string) func(line string) bool {
-		return func(line string) bool {
-			for _, part := range parts {
-				if strings.Contains(line, part) {
-					return false
-				}
-			}
-			return true
-		}
-	}
+	const (
+		process0 = "h: 1 started p0; p0: 1.1 alive; "
+		process1 = "h: 1 started p1; p1: 1.1 alive, 22 alive; "
+		works    = "p0 a: 2 request, 2.1 granted t10, 2.2 write t10 ok, 3 release, 3.1 released; "
+		register = "h: 2.2 accepted a t10; "
+		stopping = "h: 23 stopping now; "
+		ended    = "h: 24 ended p0, 24 ended p1; "
+	)
 	for _, tt := range []struct {
-		name string
-		keep func(line string) bool
-		want verdict.Outcome
-		text string
+		name, history string
+		want          verdict.Outcome
+		text          string
 	}{
-		{"whole", without("nothing"), verdict.OK, ""},
-		{"without its end", without("stopping", "ended"), verdict.Void, "before the workers were told to stop"},
-		{"without the very end", without("ended"), verdict.Void, "before the end of process "},
-		{"without the register", without("accepted"), verdict.Void, "lacks what the register wrote"},
-		{"without a process", without(" p1 alive"), verdict.Void, "lacks what process 1 (start 1) wrote"},
+		{"whole", process0 + process1 + register + works + stopping + ended, verdict.OK, ""},
+		{"without its end", process0 + process1 + register + works, verdict.Void, "before the workers were told to stop"},
+		{"without the very end", process0 + process1 + register + works + stopping, verdict.Void, "before the end of process "},
+		{"without the register", process0 + process1 + works + stopping + ended, verdict.Void, "lacks what the register wrote"},
+		{"without a process", process0 + "h: 1 started p1; " + register + works + stopping + ended, verdict.Void, "lacks what process 1 (start 1) wrote"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			var lines []string
-			for line := range strings.Lines(whole) {
-				if tt.keep(line) {
-					lines = append(lines, line)
-				}
-			}
 			dir, write := recorded(t, header())
-			write(script(t, strings.Join(lines, ""))...)
+			write(script(t, tt.history)...)
 			j, err := History(dir)
 			if err != nil {
 				t.Fatal(err)
@@ -87,17 +63,13 @@ func TestHistoryWithAGap(t *testing.T) {
 
 // A long run in which hardly anything happened shows nothing.
 func TestTooLittleIsVoid(t *testing.T) {
-	const short, rest = `
-		1 p0 request a
-		1.1 p0 granted a t10
-		2 p0 release a
-		3 h stopping`, "\n12 h alive"
+	const short, rest = "p0 a: 1 request, 1.1 granted t10, 2 release; h: 3 stopping", "h: 12 alive"
 	h := header()
 	h.Begin, h.Planned = 1e9, long
-	if v := judged(h, script(t, short)); v.Outcome != verdict.OK {
+	if v := on(t, h, short); v.Outcome != verdict.OK {
 		t.Errorf("short: %v", v.Outcome)
 	}
-	if v := judged(h, script(t, short+rest)); v.Outcome != verdict.Void {
+	if v := on(t, h, short, rest); v.Outcome != verdict.Void {
 		t.Errorf("long: %v", v.Outcome)
 	}
 }
