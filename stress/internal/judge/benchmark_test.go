@@ -24,34 +24,27 @@ func BenchmarkJudge(b *testing.B) {
 func TestMemoryIsBounded(t *testing.T) {
 	h, events := generate(1, 50_000)
 	j := New(h)
-	var holds, recent, overlap, patience, revocations, linear, register int // at most
 	for i, e := range events {
 		j.Add(e)
 		if i%1000 != 0 {
 			continue
 		}
-		open := 0
+		holds := 0
 		for _, p := range j.scene.Processes {
-			open += len(p.Holds)
+			holds += len(p.Holds)
 		}
-		holds, recent = max(holds, open), max(recent, len(j.scene.Faults.Recent))
-		overlap, patience, revocations = max(overlap, j.overlap.Remembers()), max(patience, j.patience.Remembers()), max(revocations, j.revocations.Remembers())
-		linear, register = max(linear, j.linear.Remembers()), max(register, j.register.Remembers())
-	}
-	for _, tt := range []struct {
-		what       string
-		got, bound int
-	}{
-		{"holds", holds, 1000}, // whose requests are open: the generator writes many
-		{"faults", recent, 100},
-		{"overlap", overlap, 1000},
-		{"patience", patience, 4000},
-		{"revocations", revocations, 1000},
-		{"linear", linear, 5*checks.ManyOperations + 1000},
-		{"register", register, 6 * checks.Memory},
-	} {
-		if tt.got > tt.bound {
-			t.Errorf("%s: %d, want at most %d", tt.what, tt.got, tt.bound)
+		for what, tt := range map[string]struct{ got, most int }{
+			"holds":       {holds, 1000}, // whose requests are open: the generator writes many
+			"faults":      {len(j.scene.Faults.Recent), 100},
+			"overlap":     {j.overlap.Remembers(), 1000},
+			"patience":    {j.patience.Remembers(), 4000},
+			"revocations": {j.revocations.Remembers(), 1000},
+			"linear":      {j.linear.Remembers(), 5*checks.ManyOperations + 1000},
+			"register":    {j.register.Remembers(), 6 * checks.Memory},
+		} {
+			if tt.got > tt.most {
+				t.Fatalf("%s after %d events: %d, want at most %d", what, i+1, tt.got, tt.most)
+			}
 		}
 	}
 }

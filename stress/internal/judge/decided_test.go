@@ -4,7 +4,7 @@ package judge
 
 import (
 	"fmt"
-	"strings"
+	"slices"
 	"testing"
 	"time"
 
@@ -19,49 +19,29 @@ import (
 // A verdict that rests on windows which the checker has not got through shows nothing.
 func TestWindowsThatAreNotJudged(t *testing.T) {
 	const once = `
-		1 p0 request a
-		1.1 p0 granted a t10
-		1.2 p0 release a
-		1.3 p1 request a
-		1.4 p1 granted a t11
-		1.5 p1 release a
-		2 p0 request m
-		2.1 p0 granted m t12.1
-		2.2 p0 release m
-		3 p0 request e1
-		3.1 p0 granted e1 t13
-		3.2 p0 release e1
-		9 h stopping now`
-	mode := func(mode history.Mode) func([]porcupine.Operation) bool {
-		return func(all []porcupine.Operation) bool { return all[0].Input.(checks.Action).Mode == mode }
-	}
+		p0 a: 1 request, 1.1 granted t10, 1.2 release; p1 a: 1.3 request, 1.4 granted t11, 1.5 release
+		p0 m: 2 request, 2.1 granted t12.1, 2.2 release; p0 e1: 3 request, 3.1 granted t13, 3.2 release; h: 9 stopping now`
 	for _, tt := range []struct {
 		name string
-		hard func([]porcupine.Operation) bool // the checker does not get through these
+		hard []history.Mode // the checker does not get through these
 		want verdict.Outcome
 		text string
 	}{
-		{"all are judged", func([]porcupine.Operation) bool { return false }, verdict.OK, ""},
-		{"those of one lock are not", mode(history.Mutex), verdict.Void, `none of the windows of operations on lock "m" is judged`},
-		{"none are", func([]porcupine.Operation) bool { return true }, verdict.Void, "2 windows of operations are not judged, and only 0 are"},
+		{"all are judged", nil, verdict.OK, ""},
+		{"those of one lock are not", []history.Mode{history.Mutex}, verdict.Void, `none of the windows of operations on lock "m" is judged`},
+		{"none are", []history.Mode{history.Exclusive, history.Mutex}, verdict.Void, "2 windows of operations are not judged, and only 0 are"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			j := New(header())
 			j.linear.Checker = func(m porcupine.Model, all []porcupine.Operation, limit time.Duration) porcupine.CheckResult {
-				if tt.hard(all) {
+				if slices.Contains(tt.hard, all[0].Input.(checks.Action).Mode) {
 					return porcupine.Unknown
 				}
 				return porcupine.CheckOperationsTimeout(m, all, limit)
 			}
-			for _, e := range script(t, once) {
-				j.Add(e)
-			}
+			j.all(script(t, once)...)
 			v := j.Finish()
-			found := tt.text == ""
-			for _, f := range v.Findings {
-				found = found || strings.Contains(f.Text, tt.text)
-			}
-			if v.Outcome != tt.want || !found {
+			if v.Outcome != tt.want || tt.text != "" && !says(v, tt.text) {
 				t.Errorf("%v, want %v: %+v", v.Outcome, tt.want, v.Findings)
 			}
 		})
@@ -77,15 +57,8 @@ func TestWindowsOfForgottenLocks(t *testing.T) {
 	j.linear.Checker = func(porcupine.Model, []porcupine.Operation, time.Duration) porcupine.CheckResult {
 		return porcupine.Unknown
 	}
-	at, op := int64(0), uint64(0)
-	for i := range 2 * scene.ManyResting {
-		op++
-		e := history.Event{Lock: fmt.Sprintf("x%d", i), Op: op, Token: op}
-		for _, kind := range []history.Kind{history.Request, history.Granted, history.Release, history.Released} {
-			at += int64(time.Millisecond)
-			e.At, e.Kind = at, kind
-			j.Add(e)
-		}
+	for i := range int64(2 * scene.ManyResting) {
+		j.all(held(history.Event{Lock: fmt.Sprintf("x%d", i), Op: uint64(i + 1), Token: uint64(i + 1)}, (4*i+1)*ms, ms)...)
 	}
 	if j.decided.Found < scene.ManyResting-1 {
 		t.Errorf("%d locks without a window that is judged were found, of %d that are forgotten", j.decided.Found, scene.ManyResting)

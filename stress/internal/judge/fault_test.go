@@ -4,7 +4,6 @@ package judge
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -24,23 +23,19 @@ func TestManyFaults(t *testing.T) {
 			j := New(h)
 			costly := 0
 			for i := range tt.faults {
-				at := int64(i+1) * 60_000 * ms
-				op := uint64(i + 1)
-				hold := func(kind history.Kind, at int64) {
-					j.Add(history.Event{At: at, Kind: kind, Op: op, Lock: "a", Mode: history.Exclusive, Token: op})
-				}
-				fault := history.Event{At: at + 10*ms, Kind: history.FaultBegan, Process: history.Harness, Fault: i + 1, Text: "cut-connection", Target: "process 0", OK: true}
-				hold(history.Request, at)
-				hold(history.Granted, at+1*ms)
-				j.Add(fault)
-				fault.At, fault.Kind = at+20*ms, history.FaultEnded
-				j.Add(fault)
+				at, op := int64(i+1)*60_000*ms, uint64(i+1)
+				hold := held(history.Event{Op: op, Lock: "a", Mode: history.Exclusive, Token: op}, at, ms)
 				if i%tt.each == 0 {
 					costly++
-					hold(history.Lost, at+30*ms)
-				} else {
-					hold(history.Release, at+30*ms)
-					hold(history.Released, at+31*ms)
+					hold[2].Kind, hold = history.Lost, hold[:3]
+				}
+				j.all(hold[:2]...)
+				for k, kind := range []history.Kind{history.FaultBegan, history.FaultEnded} {
+					j.Add(history.Event{At: at + int64(k+1)*10*ms, Kind: kind, Process: history.Harness, Fault: i + 1, Text: "cut-connection", Target: "process 0", OK: true})
+				}
+				for _, e := range hold[2:] {
+					e.At += 28 * ms
+					j.Add(e)
 				}
 			}
 			v := j.Interim()
@@ -58,9 +53,7 @@ func TestManyFaults(t *testing.T) {
 			if listed != min(costly, len(v.Injected)) || last != tt.faults || len(v.Injected) > scene.ManyFaults+scene.ManyFaults/8 {
 				t.Errorf("%d faults are listed until number %d, of which %d cost a lock", len(v.Injected), last, listed)
 			}
-			i := slices.IndexFunc(v.Checks, func(c verdict.Check) bool { return c.Name == j.hits.Name })
-			note := v.Checks[i].Note
-			want := ""
+			note, want := checkOf(v, verdict.Hits).Note, ""
 			if tt.faults > scene.ManyFaults {
 				want = fmt.Sprintf("%d faults are counted by their kinds, but not listed one by one", tt.faults-len(v.Injected))
 			}

@@ -43,11 +43,13 @@ func TestRecorded(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := verdictFile(t, dir)
-			for i := range max(len(got), len(want)) {
-				a, b := lineOf(got, i), lineOf(want, i)
-				if a != b {
-					t.Fatalf("line %d of the verdict is\n%s\nwant\n%s", i+1, a, b)
+			for i := range min(len(got), len(want)) {
+				if got[i] != want[i] {
+					t.Fatalf("line %d of the verdict is\n%s\nwant\n%s", i+1, got[i], want[i])
 				}
+			}
+			if len(got) != len(want) {
+				t.Fatalf("the verdict has %d lines, want %d", len(got), len(want))
 			}
 		})
 	}
@@ -61,14 +63,6 @@ func verdictFile(t *testing.T, dir string) []string {
 		t.Fatal(err)
 	}
 	return strings.Split(string(b), "\n")
-}
-
-// lineOf returns a line, or "" if there are not so many.
-func lineOf(lines []string, i int) string {
-	if i < len(lines) {
-		return lines[i]
-	}
-	return ""
 }
 
 // unpack unpacks a file into dir.
@@ -90,16 +84,13 @@ func unpack(t *testing.T, file, dir string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		path := filepath.Join(dir, filepath.Clean("/"+h.Name))
 		if h.Typeflag == tar.TypeDir {
-			if err := os.MkdirAll(path, 0o777); err != nil {
-				t.Fatal(err)
-			}
 			continue
 		}
+		path := filepath.Join(dir, filepath.Clean("/"+h.Name))
 		content, err := io.ReadAll(r)
 		if err == nil {
-			err = os.WriteFile(path, content, 0o600)
+			err = errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), os.WriteFile(path, content, 0o600))
 		}
 		if err != nil {
 			t.Fatal(err)
