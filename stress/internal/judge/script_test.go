@@ -41,9 +41,6 @@ import (
 // what is behind a line "late" comes after all the rest.
 func script(t testing.TB, text string) (events []history.Event) {
 	t.Helper()
-	if !strings.Contains(text, ": ") {
-		return oldScript(t, text)
-	}
 	ops, next := map[string]uint64{}, uint64(0)
 	for part := range strings.SplitSeq(text, "\nlate") {
 		before := len(events)
