@@ -70,11 +70,13 @@ func (a *actor) live(ctx context.Context, acquire acquireFunc) {
 		err = a.serve(ctx)
 	}
 	a.err = fmt.Errorf("%w: %w", errNotOwner, err)
+	// Now that it handles no message any more, and before this process can have another
+	// actor for the entity: that one gets a new grant, with a higher token, so the store
+	// refuses a write of this one that is still on its way. There is no need to wait for
+	// the release, because what was done without the lock is refused, too.
+	a.hold.Release()
 	a.host.forget(a)
 	close(a.done)
-	// Only now that it handles no message any more. There is no need to wait for the
-	// release: what was done without the lock, the store has refused.
-	a.hold.Release()
 }
 
 // activate takes the lock and loads the entity's state.

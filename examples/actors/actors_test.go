@@ -8,9 +8,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"regexp"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -155,7 +157,7 @@ func newHost(t *testing.T, server, store, endpoint string) *Host {
 }
 
 // newHosts returns two hosts on an embedded server, which cannot reach each other.
-func newHosts(t *testing.T, store *Store) (a, b *Host) {
+func newHosts(t *testing.T, store http.Handler) (a, b *Host) {
 	t.Helper()
 	zk := zktest.NewServer(zktest.Config{Logger: slog.New(slog.DiscardHandler)})
 	t.Cleanup(func() { _ = zk.Close() })
@@ -188,6 +190,26 @@ func TestHandOver(t *testing.T) {
 	}
 	if n := len(store.account(m.Entity).entries); n != 1 {
 		t.Errorf("%d entries, want 1", n)
+	}
+}
+
+// A write that the store has not answered may still reach it when the process has the
+// entity anew. By then the process has another token, so the store refuses the write.
+func TestLateWriteIsRefused(t *testing.T) {
+	store := newStore()
+	var late atomic.Pointer[storeRequest]
+	a, _ := newHosts(t, answers(func(ctx context.Context, r storeRequest) ([]Entry, error) {
+		if r.Entry != nil && late.CompareAndSwap(nil, &r) {
+			return nil, errNoAnswer
+		}
+		return store.answer(ctx, r)
+	}))
+	reply, err := a.Send(t.Context(), Message{ID: 1, Entity: "7", Amount: 10})
+	if err != nil || reply.Balance != 10 {
+		t.Fatalf("%+v, %v", reply, err)
+	}
+	if _, err := store.answer(t.Context(), *late.Load()); !errors.Is(err, errFenced) {
+		t.Errorf("the write under token %d, after token %d: %v, want %v", late.Load().Token, reply.Token, err, errFenced)
 	}
 }
 
