@@ -5,26 +5,25 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/holdfast-go/holdfast/manager"
 )
 
-// An actor is an entity in the process that owns it. It handles one message at a time,
-// on its own goroutine, from its activation to its end.
+// An actor is an entity in the process that owns it. One goroutine handles its messages.
 type actor struct {
-	entity string
-	host   *Host
-	inbox  chan delivery
-	done   chan struct{} // closed when it handles no further message
-	err    error         // why; to be read after done has closed
+	host    *Host
+	entity  string
+	acquire func(context.Context) (manager.Hold, error) // TryLock or Lock of the entity's lock
+	inbox   chan delivery
+	done    chan struct{} // closed when it handles no further message
 
 	// What follows belongs to the actor's goroutine.
 	hold    manager.Hold
 	token   uint64
 	balance int64
-	applied map[uint64]int64 // the balance after each message, by ID; a real one would forget old ones
+	applied map[uint64]bool // the messages in the balance, by ID; a real one would forget old ones
 }
 
 // A delivery is a message on its way into an actor.
@@ -33,61 +32,41 @@ type delivery struct {
 	reply chan<- Reply
 }
 
-const (
-	idleTime       = 10 * time.Second
-	acquireTimeout = 10 * time.Second // a process that has died keeps its locks for as long as its session
-	storeTimeout   = 2 * time.Second
-)
-
-var (
-	errIdle     = errors.New("no message for a while")
-	errHandOver = errors.New("another process waits for the entity")
-)
-
-// send has the actor handle a message. Unless ctx has ended, an error says that the
-// actor has gone, and that another owner may handle the message.
-func (a *actor) send(ctx context.Context, m Message) (Reply, error) {
-	reply := make(chan Reply)
+// send has the actor handle a message. The error is errNotOwner if the actor has gone:
+// another owner may handle the message then.
+func (a *actor) send(m Message, reply *Reply) error {
+	replies := make(chan Reply)
 	select {
-	case a.inbox <- delivery{m, reply}:
+	case a.inbox <- delivery{m, replies}:
 	case <-a.done:
-		return Reply{}, a.err
-	case <-ctx.Done():
-		return Reply{}, ctx.Err()
+		return errNotOwner
+	case <-time.After(2 * timeout):
+		return errors.New("the entity has no owner yet")
 	}
 	select { // soon: the store answers, or the actor ends
-	case r := <-reply:
-		return r, nil
+	case *reply = <-replies:
+		return nil
 	case <-a.done:
-		return Reply{}, a.err
+		return errNotOwner
 	}
 }
 
-// live is the actor's life: it takes the lock, handles messages, and gives the lock up.
-func (a *actor) live(ctx context.Context, acquire acquireFunc) {
-	err := a.activate(ctx, acquire)
-	if err == nil {
-		err = a.serve(ctx)
-	}
-	a.err = fmt.Errorf("%w: %w", errNotOwner, err)
-	// Now that it handles no message any more, and before this process can have another
-	// actor for the entity: that one gets a new grant, with a higher token, so the store
-	// refuses a write of this one that is still on its way. There is no need to wait for
-	// the release, because what was done without the lock is refused, too.
+// live is the actor's life.
+func (a *actor) live() {
+	slog.Info("an actor ends", "entity", a.entity, "error", a.run())
+	// First the release, then room for the next actor: so that one gets a new grant, with
+	// a higher token, and the store refuses a write of this one that is still on its way.
+	// The release need not be waited for: what was done without the lock is refused, too.
 	a.hold.Release()
-	a.host.forget(a)
+	a.host.mu.Lock()
+	delete(a.host.actors, a.entity)
+	a.host.mu.Unlock()
 	close(a.done)
 }
 
-// activate takes the lock and loads the entity's state.
-func (a *actor) activate(ctx context.Context, acquire acquireFunc) error {
-	lock, err := a.host.lock(a.entity)
-	if err != nil {
-		return err
-	}
-	waiting, cancel := context.WithTimeout(ctx, acquireTimeout)
-	defer cancel()
-	if a.hold, err = acquire(lock, waiting); err != nil {
+// run takes the lock, loads the entity, and handles messages until the actor has to end.
+func (a *actor) run() (err error) {
+	if a.hold, err = a.acquire(a.host.ctx); err != nil {
 		return err
 	}
 	grant, err := a.hold.Grant()
@@ -95,72 +74,53 @@ func (a *actor) activate(ctx context.Context, acquire acquireFunc) error {
 		return err
 	}
 	a.token = grant.Token
-	entries, err := a.askStore(ctx, nil)
-	for _, e := range entries {
-		a.balance += e.Amount
-		a.applied[e.ID] = a.balance
+	var stored []Entry
+	if err := call(timeout, a.host.store, "Store.Ask", Entry{Message{Entity: a.entity}, a.token}, &stored); err != nil {
+		return err
 	}
-	return err
-}
-
-// serve handles messages until the actor has to end, and returns why.
-func (a *actor) serve(ctx context.Context) error {
-	idle := time.NewTimer(idleTime)
-	defer idle.Stop()
+	for _, e := range stored {
+		a.balance += e.Amount
+		a.applied[e.ID] = true
+	}
 	for {
 		select {
 		case d := <-a.inbox:
-			reply, err := a.handle(ctx, d.Message)
+			reply, err := a.handle(d.Message)
 			if err != nil {
 				return err
 			}
 			d.reply <- reply
-			idle.Reset(idleTime)
 		case <-a.hold.Lost():
 			return a.hold.Err()
-		case <-a.hold.Contended():
-			return errHandOver
-		case <-a.hold.Revoked():
-			return errHandOver
-		case <-idle.C:
-			return errIdle
-		case <-ctx.Done():
-			return ctx.Err()
+		case <-a.hold.Contended(): // another process waits for the lock
+			return nil
+		case <-a.hold.Revoked(): // another process asks for the lock
+			return nil
+		case <-time.After(time.Minute): // no message comes
+			return nil
+		case <-a.host.ctx.Done():
+			return nil
 		}
 	}
 }
 
 // handle handles a message. After an error, the actor's memory may differ from what is
 // stored, so it has to end.
-func (a *actor) handle(ctx context.Context, m Message) (Reply, error) {
+func (a *actor) handle(m Message) (Reply, error) {
 	// The owner check. It comes after the message has arrived and reads the clock, so
 	// it notices a loss before Lost does. Without it, a process that was stopped for a
 	// while would answer from its memory, although the entity lives elsewhere.
 	if err := a.hold.Err(); err != nil {
 		return Reply{}, err
 	}
-	balance, again := a.applied[m.ID]
-	switch {
-	case again: // the sender had no answer
-	case m.Amount == 0:
-		balance = a.balance
-	default:
+	if m.Amount != 0 && !a.applied[m.ID] { // else a question, or the sender had no answer
 		// The process may be stopped here, after the check, so the write carries the
 		// token, and the store has the last word.
-		if _, err := a.askStore(ctx, &Entry{m.ID, m.Amount, a.token}); err != nil {
+		if err := call(timeout, a.host.store, "Store.Ask", Entry{m, a.token}, nil); err != nil {
 			return Reply{}, err
 		}
 		a.balance += m.Amount
-		balance = a.balance
-		a.applied[m.ID] = balance
+		a.applied[m.ID] = true
 	}
-	return Reply{Balance: balance, Token: a.token}, nil
-}
-
-// askStore loads the entity from the store, or adds an entry to it.
-func (a *actor) askStore(ctx context.Context, entry *Entry) (entries []Entry, err error) {
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
-	defer cancel()
-	err = post(ctx, a.host.store, storeRequest{a.entity, a.host.endpoint, a.token, entry}, &entries)
-	return entries, err
+	return Reply{a.balance, a.token}, nil
 }

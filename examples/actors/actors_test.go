@@ -8,8 +8,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net/http"
-	"net/http/httptest"
+	"net"
 	"regexp"
 	"strconv"
 	"sync/atomic"
@@ -30,18 +29,14 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(realzk.WithShared(m))
 }
 
-// small are the arguments of a run that has a process killed and one stopped for longer
-// than its session lasts.
-var small = []string{"-entities", "300", "-messages", "2000", "-duration", "12s", "-pause", "8s"}
-
 func TestActors(t *testing.T) {
 	t.Run("embedded", func(t *testing.T) {
 		t.Parallel()
-		testActors(t, small...)
+		testActors(t)
 	})
 	t.Run("real", func(t *testing.T) {
 		t.Parallel()
-		testActors(t, append([]string{"-servers", realzk.Shared(t).Addr()}, small...)...)
+		testActors(t, "-servers", realzk.Shared(t).Addr())
 	})
 }
 
@@ -51,11 +46,11 @@ func testActors(t *testing.T, args ...string) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, output)
 	}
-	if n := figure(t, output, "messages handled"); n <= 2000 {
-		t.Errorf("%d messages were handled, want 2,000, and some for the stopped process\n%s", n, output)
+	if n := figure(t, output, "messages handled"); n != messages {
+		t.Errorf("%d messages were handled, want %d\n%s", n, messages, output)
 	}
-	if n := figure(t, output, "activations"); n <= 300 {
-		t.Errorf("%d activations of 300 entities, whose owners were killed and stopped\n%s", n, output)
+	if n := figure(t, output, "activations"); n <= accounts {
+		t.Errorf("%d activations of %d accounts, whose owners were killed and stopped\n%s", n, accounts, output)
 	}
 	if n := figure(t, output, "violations"); n != 0 {
 		t.Errorf("%d violations\n%s", n, output)
@@ -88,7 +83,7 @@ func TestMistakesAreFoundOut(t *testing.T) {
 	}{
 		"no owner check": {unchecked, `VIOLATION: message \d+ for account \d+ was handled under token \d+, after token \d+`},
 		"nor a fence": {
-			append(unchecked[:2:2], exampletest.Change{File: "store.go", Old: "if r.Token < account.token {", New: "if false {"}),
+			append(unchecked[:2:2], exampletest.Change{File: "store.go", Old: "return errFenced", New: ""}),
 			`VIOLATION: message \d+ for account \d+ was written under token \d+, after token \d+`,
 		},
 	} {
@@ -97,7 +92,7 @@ func TestMistakesAreFoundOut(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			output, err := exampletest.RunChanged(t, tt.changes, small...)
+			output, err := exampletest.RunChanged(t, tt.changes)
 			if err == nil || !regexp.MustCompile(tt.want).MatchString(output) {
 				t.Errorf("ended with %v, want a line %q\n%s", err, tt.want, output)
 			}
@@ -116,21 +111,21 @@ func TestActorChecksItsHold(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer m.Close()
-		h := &Host{manager: m}
-		a := &actor{entity: "7", host: h}
-		lock, err := h.lock(a.entity)
+		lock, err := m.Exclusive("account/7")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if a.hold, err = lock.Lock(ctx); err != nil {
+		hold, err := lock.Lock(ctx)
+		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := a.handle(ctx, Message{}); err != nil {
+		a := &actor{hold: hold}
+		if _, err := a.handle(Message{}); err != nil {
 			t.Errorf("a question to the owner: %v", err)
 		}
 		server.Faults().BlackholeAll()
 		time.Sleep(10 * time.Second) // the session timeout
-		if reply, err := a.handle(ctx, Message{}); !errors.Is(err, manager.ErrLost) {
+		if reply, err := a.handle(Message{}); !errors.Is(err, manager.ErrLost) {
 			t.Errorf("a question to a former owner: %+v, %v", reply, err)
 		}
 	})
@@ -145,19 +140,21 @@ func newHost(t *testing.T, server, store, endpoint string) *Host {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	h := &Host{manager: m, endpoint: endpoint, store: store, ctx: ctx, actors: map[string]*actor{}}
+	h := &Host{manager: m, store: store, ctx: ctx, actors: map[string]*actor{}}
 	t.Cleanup(func() {
 		cancel()
-		h.Wait()
-		if err := m.Close(); err != nil {
+		closing, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := m.Shutdown(closing); err != nil {
 			t.Error(err)
 		}
 	})
 	return h
 }
 
-// newHosts returns two hosts on an embedded server, which cannot reach each other.
-func newHosts(t *testing.T, store http.Handler) (a, b *Host) {
+// newHosts returns two hosts on an embedded server, which cannot reach each other. The
+// store is a Store, or stands for one.
+func newHosts(t *testing.T, store any) (a, b *Host) {
 	t.Helper()
 	zk := zktest.NewServer(zktest.Config{Logger: slog.New(slog.DiscardHandler)})
 	t.Cleanup(func() { _ = zk.Close() })
@@ -165,10 +162,21 @@ func newHosts(t *testing.T, store http.Handler) (a, b *Host) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(store)
-	t.Cleanup(server.Close)
-	t.Cleanup(pooled.CloseIdleConnections)
-	return newHost(t, address, server.URL, "127.0.0.1:1"), newHost(t, address, server.URL, "127.0.0.1:2")
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	go serve(listener, "Store", store)
+	at := listener.Addr().String()
+	return newHost(t, address, at, "127.0.0.1:1"), newHost(t, address, at, "127.0.0.1:2")
+}
+
+func newStore() *Store { return &Store{entries: map[string][]Entry{}} }
+
+func send(h *Host, m Message) (r Reply, err error) {
+	err = h.Send(m, &r)
+	return r, err
 }
 
 // A host that lives, and that another one cannot reach, hands the entity over. A message
@@ -177,50 +185,59 @@ func TestHandOver(t *testing.T) {
 	store := newStore()
 	a, b := newHosts(t, store)
 	m := Message{ID: 1, Entity: "7", Amount: 10}
-	first, err := a.Send(t.Context(), m)
+	first, err := send(a, m)
 	if err != nil || first.Balance != 10 {
 		t.Fatalf("%+v, %v", first, err)
 	}
-	again, err := b.Send(t.Context(), m)
+	again, err := send(b, m)
 	if err != nil || again.Balance != 10 || again.Token <= first.Token {
 		t.Errorf("after the hand-over %+v, %v; before it %+v", again, err, first)
 	}
-	if _, err := a.Deliver(t.Context(), m); !errors.Is(err, errNotOwner) {
+	if err := a.Deliver(m, new(Reply)); !errors.Is(err, errNotOwner) {
 		t.Errorf("the former owner: %v, want %v", err, errNotOwner)
 	}
-	if n := len(store.account(m.Entity).entries); n != 1 {
-		t.Errorf("%d entries, want 1", n)
+	store.mu.Lock()
+	defer store.mu.Unlock()
+	if _, balance := store.state(m.Entity); balance != 10 {
+		t.Errorf("balance %d in the store, want 10", balance)
 	}
+}
+
+// deafStore does not answer the first write, and keeps it.
+type deafStore struct {
+	*Store
+	late atomic.Pointer[Entry]
+}
+
+func (s *deafStore) Ask(e Entry, before *[]Entry) error {
+	if e.ID != 0 && s.late.CompareAndSwap(nil, &e) {
+		return errNoAnswer
+	}
+	return s.Store.Ask(e, before)
 }
 
 // A write that the store has not answered may still reach it when the process has the
 // entity anew. By then the process has another token, so the store refuses the write.
 func TestLateWriteIsRefused(t *testing.T) {
-	store := newStore()
-	var late atomic.Pointer[storeRequest]
-	a, _ := newHosts(t, answers(func(ctx context.Context, r storeRequest) ([]Entry, error) {
-		if r.Entry != nil && late.CompareAndSwap(nil, &r) {
-			return nil, errNoAnswer
-		}
-		return store.answer(ctx, r)
-	}))
-	reply, err := a.Send(t.Context(), Message{ID: 1, Entity: "7", Amount: 10})
+	store := &deafStore{Store: newStore()}
+	a, _ := newHosts(t, store)
+	reply, err := send(a, Message{ID: 1, Entity: "7", Amount: 10})
 	if err != nil || reply.Balance != 10 {
 		t.Fatalf("%+v, %v", reply, err)
 	}
-	if _, err := store.answer(t.Context(), *late.Load()); !errors.Is(err, errFenced) {
-		t.Errorf("the write under token %d, after token %d: %v, want %v", late.Load().Token, reply.Token, err, errFenced)
+	late := store.late.Load()
+	if err := store.Store.Ask(*late, nil); !errors.Is(err, errFenced) {
+		t.Errorf("the write under token %d, after token %d: %v, want %v", late.Token, reply.Token, err, errFenced)
 	}
 }
 
 // A host gives an entity up when another process asks for it.
 func TestRevoke(t *testing.T) {
 	a, b := newHosts(t, newStore())
-	m := Message{ID: 1, Entity: "7", Amount: 10}
-	if _, err := a.Send(t.Context(), m); err != nil {
+	if _, err := send(a, Message{ID: 1, Entity: "7", Amount: 10}); err != nil {
 		t.Fatal(err)
 	}
-	lock, err := b.lock(m.Entity)
+	lock, err := b.manager.Exclusive("account/7")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,24 +253,20 @@ func TestRevoke(t *testing.T) {
 
 func TestStoreRefusesFormerOwners(t *testing.T) {
 	s := newStore()
-	ask := func(token uint64, e *Entry) error {
-		_, err := s.answer(t.Context(), storeRequest{Entity: "7", Token: token, Entry: e})
-		return err
-	}
 	for _, step := range []struct {
-		token   uint64
-		entry   *Entry
-		refused bool
+		id, token uint64
+		refused   bool
 	}{
-		{5, nil, false},
-		{5, &Entry{1, 10, 5}, false},
-		{8, nil, false},
-		{5, &Entry{2, 10, 5}, true},
-		{5, nil, true},
-		{8, &Entry{3, 10, 8}, false},
+		{0, 5, false},
+		{1, 5, false},
+		{0, 8, false},
+		{2, 5, true},
+		{0, 5, true},
+		{3, 8, false},
 	} {
-		if err := ask(step.token, step.entry); errors.Is(err, errFenced) != step.refused {
-			t.Errorf("token %d, entry %v: %v", step.token, step.entry, err)
+		e := Entry{Message{ID: step.id, Entity: "7", Amount: 10}, step.token}
+		if err := s.Ask(e, new([]Entry)); errors.Is(err, errFenced) != step.refused {
+			t.Errorf("token %d, message %d: %v", step.token, step.id, err)
 		}
 	}
 }

@@ -5,145 +5,82 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net/http"
 	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/manager"
 )
 
-// A Host is a process's part of the actor system: it activates entities and routes
-// messages.
+// A Host activates entities in its process, and routes messages to their owners.
 type Host struct {
-	manager  *manager.Manager
-	endpoint string          // of this process
-	store    string          // the store's URL
-	ctx      context.Context // ends when the process has to stop
+	manager *manager.Manager
+	store   string          // the store's address
+	ctx     context.Context // ends when the process has to stop, and all actors with it
 
-	mu     sync.Mutex // protects actors and closed; not held during I/O
+	mu     sync.Mutex // protects actors; not held during I/O
 	actors map[string]*actor
-	closed bool
-	living sync.WaitGroup
 }
 
-const (
-	// A process that does not answer a message for so long is taken for dead. If it is
-	// not, it learns that another process waits for the entity, and hands it over.
-	forwardTimeout = time.Second
-	// How long a message that cannot be handled yet is kept before the sender is told
-	// to try again.
-	patience = 2 * time.Second
-	// How often a message is sent on before the sender is told to try again.
-	maxRoutes = 8
-)
-
-// acquireFunc is (*manager.Lock).TryLock or (*manager.Lock).Lock.
-type acquireFunc func(*manager.Lock, context.Context) (manager.Hold, error)
-
-// Handler returns what other processes can ask for.
-func (h *Host) Handler() http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("POST /send", answers(h.Send))
-	mux.Handle("POST /deliver", answers(h.Deliver))
-	return mux
-}
+// A process that does not answer for so long is taken for dead. If it is not, it learns
+// that another process waits for the entity, and hands it over.
+const timeout = time.Second
 
 // Send has a message handled by the owner of its entity: this process, or another one,
 // which it forwards the message to. If the entity has no owner, it becomes that.
-func (h *Host) Send(ctx context.Context, m Message) (Reply, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+func (h *Host) Send(m Message, reply *Reply) error {
+	ctx, cancel := context.WithTimeout(h.ctx, 2*timeout)
 	defer cancel()
-	lock, err := h.lock(m.Entity)
+	lock, err := h.manager.Exclusive("account/" + m.Entity) // its holder is the owner
 	if err != nil {
-		return Reply{}, err
+		return err
 	}
-	lookUp, reroutes := (*manager.Lock).CachedHolder, 0
-	for range maxRoutes {
-		reply, err := h.Deliver(ctx, m)
-		if !errors.Is(err, errNotOwner) {
-			reply.Reroutes = reroutes
-			return reply, err
+	lookUp := lock.CachedHolder
+	for range 8 { // if the owner changes more often, the sender can try again
+		if err := h.Deliver(m, reply); !errors.Is(err, errNotOwner) {
+			return err
 		}
-		holder, err := lookUp(lock, ctx)
+		holder, err := lookUp(ctx)
 		if err != nil {
-			return Reply{}, err
+			return err
 		}
 		if holder == nil || holder.Own { // of its own, if an actor of this process is just leaving
-			h.activate(m.Entity, (*manager.Lock).TryLock)
+			h.activate(m.Entity, lock.TryLock)
 			continue
 		}
-		reply, err = h.forward(ctx, holder.Endpoint, m)
-		if err == nil {
-			reply.Reroutes = reroutes
-			return reply, nil
-		}
-		reroutes++
-		switch {
+		switch err := call(timeout, holder.Endpoint, "Host.Deliver", m, reply); {
 		case errors.Is(err, errNotOwner):
-			lookUp = (*manager.Lock).Holder // what was remembered is old
+			lookUp = lock.Holder // what was remembered is old
 		case errors.Is(err, errNoAnswer):
 			// Queue behind it. This process gets the entity when the other one's session
 			// has ended, or when it sees that another process waits. If it has handled
 			// the message, the store knows.
-			h.activate(m.Entity, (*manager.Lock).Lock)
+			h.activate(m.Entity, lock.Lock)
 		default:
-			return Reply{}, err
+			return err
 		}
 	}
-	return Reply{}, fmt.Errorf("sent on %d times: the owner of %s changes too often", maxRoutes, m.Entity)
+	return errNotOwner
 }
 
-// forward sends a message to the process at an endpoint.
-func (h *Host) forward(ctx context.Context, endpoint string, m Message) (reply Reply, err error) {
-	ctx, cancel := context.WithTimeout(ctx, forwardTimeout)
-	defer cancel()
-	err = post(ctx, "http://"+endpoint+"/deliver", m, &reply)
-	return reply, err
-}
-
-// Deliver has a message handled by this process, if it owns the entity. Otherwise the
-// error is errNotOwner.
-func (h *Host) Deliver(ctx context.Context, m Message) (Reply, error) {
+// Deliver has a message handled by this process, or returns errNotOwner.
+func (h *Host) Deliver(m Message, reply *Reply) error {
 	h.mu.Lock()
 	a := h.actors[m.Entity]
 	h.mu.Unlock()
 	if a == nil {
-		return Reply{}, errNotOwner
+		return errNotOwner
 	}
-	return a.send(ctx, m)
+	return a.send(m, reply)
 }
 
 // activate starts the entity's actor in this process, if there is none. It does not
-// wait for the lock: messages wait at the actor.
-func (h *Host) activate(entity string, acquire acquireFunc) {
+// wait for the lock, which the actor takes by acquire: messages wait at the actor.
+func (h *Host) activate(entity string, acquire func(context.Context) (manager.Hold, error)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.actors[entity] != nil || h.closed {
-		return
+	if h.actors[entity] == nil {
+		a := &actor{host: h, entity: entity, acquire: acquire, inbox: make(chan delivery), done: make(chan struct{}), applied: map[uint64]bool{}}
+		h.actors[entity] = a
+		go a.live() // ends with h.ctx; Manager.Shutdown waits until it has released the lock
 	}
-	a := &actor{entity: entity, host: h, inbox: make(chan delivery), done: make(chan struct{}), applied: map[uint64]int64{}}
-	h.actors[entity] = a
-	h.living.Go(func() { a.live(h.ctx, acquire) })
-}
-
-// forget removes an actor.
-func (h *Host) forget(a *actor) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.actors, a.entity)
-}
-
-// Wait waits until all actors have ended, after ctx has.
-func (h *Host) Wait() {
-	<-h.ctx.Done()
-	h.mu.Lock()
-	h.closed = true
-	h.mu.Unlock()
-	h.living.Wait()
-}
-
-// lock returns the lock whose holder is the entity's owner.
-func (h *Host) lock(entity string) (*manager.Lock, error) {
-	return h.manager.Exclusive("account/" + entity)
 }

@@ -3,13 +3,11 @@
 package main
 
 import (
-	"bytes"
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
+	"net"
+	"net/rpc"
+	"time"
 )
 
 // A Message is for one entity, here an account. A sender that gets no reply sends it
@@ -22,87 +20,34 @@ type Message struct {
 
 // A Reply says that the owner of the entity has handled a message.
 type Reply struct {
-	Balance  int64
-	Token    uint64 // of the grant under which the owner has handled it
-	Reroutes int    // how often the message had to be sent on to another process
+	Balance int64
+	Token   uint64 // of the grant under which the owner has handled it
 }
 
-var (
-	// errNotOwner says that the process does not own the entity, or no longer. Ask for
-	// the holder again.
-	errNotOwner = errors.New("this process does not own the entity")
-	// errNoAnswer says that the message may have been handled, or not. Send it again,
-	// with the same ID.
-	errNoAnswer = errors.New("no answer")
-	// errFenced says that the store has seen a later owner.
-	errFenced = errors.New("a later owner was here")
+const (
+	errNotOwner = rpc.ServerError("the entity does not live in this process")
+	errFenced   = rpc.ServerError("a later owner was here")
+	errNoAnswer = rpc.ServerError("no answer") // what was asked for may have been done, or not
 )
 
-// statuses are the errors that other processes are told by a status. Any other error
-// is 503: not handled, try again.
-var statuses = []struct {
-	code int
-	err  error
-}{
-	{http.StatusMisdirectedRequest, errNotOwner},
-	{http.StatusGatewayTimeout, errNoAnswer},
-	{http.StatusConflict, errFenced},
-}
-
-// pooled keeps connections to the other processes open.
-var pooled = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256}}
-
-// post sends in as JSON and reads the answer into out.
-func post(ctx context.Context, url string, in, out any) error {
-	body, err := json.Marshal(in)
-	if err != nil {
-		return err
+// call calls a method of another process. It returns errNoAnswer, or what that has said.
+func call(timeout time.Duration, address, method string, in, out any) error {
+	conn, err := net.DialTimeout("tcp", address, timeout)
+	if err == nil {
+		_ = conn.SetDeadline(time.Now().Add(timeout)) // fails only after Close
+		client := rpc.NewClient(conn)
+		defer client.Close()
+		err = client.Call(method, in, out)
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	response, err := pooled.Do(request)
-	if err != nil {
+	if _, answered := errors.AsType[rpc.ServerError](err); err != nil && !answered {
 		return fmt.Errorf("%w: %w", errNoAnswer, err)
 	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(response.Body, 256))
-		said := fmt.Errorf("%s says %s: %q", request.URL.Host, response.Status, bytes.TrimSpace(text))
-		for _, s := range statuses {
-			if s.code == response.StatusCode {
-				return fmt.Errorf("%w: %w", s.err, said)
-			}
-		}
-		return said
-	}
-	if err := json.NewDecoder(response.Body).Decode(out); err != nil {
-		return fmt.Errorf("%w: %w", errNoAnswer, err)
-	}
-	return nil
+	return err
 }
 
-// answers makes an HTTP handler of a function.
-func answers[In, Out any](answer func(context.Context, In) (Out, error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		var in In
-		if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		out, err := answer(r.Context(), in)
-		if err == nil {
-			_ = json.NewEncoder(w).Encode(out) // else the sender has gone, and will ask again
-			return
-		}
-		code := http.StatusServiceUnavailable
-		for _, s := range statuses {
-			if errors.Is(err, s.err) {
-				code = s.code
-				break
-			}
-		}
-		http.Error(w, err.Error(), code)
-	}
+// serve lets other processes call the methods of a service, until the listener is closed.
+func serve(listener net.Listener, name string, service any) {
+	server := rpc.NewServer()
+	_ = server.RegisterName(name, service) // fails only without methods that can be called
+	server.Accept(listener)
 }
