@@ -179,8 +179,7 @@ func wantWaiting[T any](c *recipetest.Cluster, what string, p *pending[T]) {
 
 // Processes enter and leave together, round after round, and nothing is left.
 func TestRounds(t *testing.T) {
-	recipetest.Everywhere(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Everywhere(t, func(t *testing.T, c *recipetest.Cluster) {
 		all := processes(c, 3, 3)
 		for round := range uint64(3) {
 			first := enter(t, t.Context(), all[0])
@@ -219,8 +218,7 @@ func TestRounds(t *testing.T) {
 
 // The documentation says what a round costs.
 func TestCost(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		const n = 5
 		all := processes(c, n, n)
 		leaveAll(c, nil, enterAll(c, all...)...) // makes the directories
@@ -266,13 +264,13 @@ func TestF260_LostRequests(t *testing.T) {
 				"request": (*zktest.Faults).DropRequest, "answer": (*zktest.Faults).DropReply,
 			} {
 				t.Run(fmt.Sprintf("%v %d %s", op, nth, what), func(t *testing.T) {
-					recipetest.Bubble(t, func(c *recipetest.Cluster) {
+					recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 						all := processes(c, 2, 2)
 						f := strike(c.Srv.Faults(), zktest.Match{Op: op, Path: "/holdfast/b", Nth: nth})
 						for range 3 {
 							stages := enterAll(c, all...)
 							if stages[0].Round > 3 {
-								c.T.Errorf("round %d", stages[0].Round)
+								t.Errorf("round %d", stages[0].Round)
 							}
 							leaveAll(c, nil, stages...)
 						}
@@ -288,8 +286,7 @@ func TestF260_LostRequests(t *testing.T) {
 
 // A process that dies before the round begins does not count: another one is awaited.
 func TestF261_DeathBeforeTheRound(t *testing.T) {
-	recipetest.Everywhere(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Everywhere(t, func(t *testing.T, c *recipetest.Cluster) {
 		all := processes(c, 4, 3)
 		first := enter(t, t.Context(), all[0])
 		untilInside(c, all[0].m, inPrefix, 1)
@@ -313,8 +310,7 @@ func TestF261_DeathBeforeTheRound(t *testing.T) {
 
 // A process dies when the last that enters knows already with which others it is to begin.
 func TestF261_DeathAtTheBegin(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		all := processes(c, 4, 3)
 		leaveAll(c, nil, enterAll(c, all[1:]...)...) // makes the directories
 		dies := enter(t, t.Context(), all[0])
@@ -346,8 +342,7 @@ func TestF261_DeathAtTheBegin(t *testing.T) {
 // If members die inside, the others are told when all of them have left, and the next round
 // is as any other.
 func TestF262_DeathInside(t *testing.T) {
-	recipetest.Everywhere(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Everywhere(t, func(t *testing.T, c *recipetest.Cluster) {
 		all := processes(c, 5, 4)
 		stages := enterAll(c, all[:4]...)
 		recipetest.WantErr(t, "close", all[1].m.Close(), nil)
@@ -387,8 +382,7 @@ func TestF262_DeathInside(t *testing.T) {
 
 // Of three, the first leaves, the second dies, and the third is inside: the first waits.
 func TestF263_PrematureLeave(t *testing.T) {
-	recipetest.Everywhere(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Everywhere(t, func(t *testing.T, c *recipetest.Cluster) {
 		all := processes(c, 3, 3)
 		for i := range times(c, 12) { // by their names, which are random, one or the other watches the dead one
 			stages := enterAll(c, all...)
@@ -414,8 +408,7 @@ func TestF263_PrematureLeave(t *testing.T) {
 // A member that has left sees that another one is inside, which leaves before the first can
 // watch it: that does not end the round, since a further one is inside.
 func TestF263_LeavesBeforeItIsWatched(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		all := processes(c, 4, 4)
 		managers := map[string]*manager.Manager{}
 		stages := enterAll(c, all...)
@@ -457,8 +450,7 @@ func TestF264_SessionEnds(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			recipetest.Bubble(t, func(c *recipetest.Cluster) {
-				t := c.T
+			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 				all := processes(c, 2, 2)
 				first := enter(t, t.Context(), all[0])
 				synctest.Wait()
@@ -490,8 +482,7 @@ func TestF264_SessionEnds(t *testing.T) {
 func TestF264_SessionEndsUnderWay(t *testing.T) {
 	for _, done := range []bool{false, true} {
 		t.Run(fmt.Sprint("leaves=", done), func(t *testing.T) {
-			recipetest.Bubble(t, func(c *recipetest.Cluster) {
-				t := c.T
+			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 				all := processes(c, 2, 2)
 				stages := enterAll(c, all...)
 				session := recipetest.SessionOf(all[0].m)
@@ -532,8 +523,7 @@ func TestF264_SessionEndsUnderWay(t *testing.T) {
 // A caller that gives up while it waits to enter leaves no node. If the round has begun, it
 // has entered and left.
 func TestF265_GivesUp(t *testing.T) {
-	recipetest.Everywhere(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Everywhere(t, func(t *testing.T, c *recipetest.Cluster) {
 		all := processes(c, 2, 2)
 		why := errors.New("no longer wanted")
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -569,8 +559,7 @@ func TestF265_GivesUp(t *testing.T) {
 // A caller that has given up before it enters asks ZooKeeper nothing: its node could make up the
 // number of a round.
 func TestF265_GivenUpBefore(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		p := processes(c, 1, 1)[0]
 		why := errors.New("no longer wanted")
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -589,8 +578,7 @@ func TestF265_GivenUpBefore(t *testing.T) {
 // A caller gives up, and the round begins with it before its node is gone. It has left, and
 // has not died.
 func TestF265_GivesUpAsTheRoundBegins(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		all := processes(c, 2, 2)
 		ctx, cancel := context.WithCancel(t.Context())
 		gives := enter(t, ctx, all[0])
@@ -617,8 +605,7 @@ func TestF265_GivesUpAsTheRoundBegins(t *testing.T) {
 func TestF265_GivesUpAtEachStep(t *testing.T) {
 	for step := range 40 {
 		t.Run(fmt.Sprint(step), func(t *testing.T) {
-			recipetest.Bubble(t, func(c *recipetest.Cluster) {
-				t := c.T
+			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 				all := processes(c, 3, 2)
 				leaveAll(c, nil, enterAll(c, all[:2]...)...)
 				other := enter(t, t.Context(), all[0])
@@ -651,8 +638,7 @@ func TestF265_GivesUpAtEachStep(t *testing.T) {
 // The lease ends while the connection is silent, and the session lives on. The place is lost,
 // and the node goes: the others would wait for it.
 func TestF266_LeaseEnds(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		all := processes(c, 2, 2)
 		stages := enterAll(c, all...)
 		session := all[0].m.Access().Session()
@@ -671,8 +657,7 @@ func TestF266_LeaseEnds(t *testing.T) {
 
 // A server that lags behind shows neither that the round has begun nor who has left.
 func TestF267_LaggingServer(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		all := processes(c, 3, 3)
 		for range 3 {
 			lag := c.Srv.Faults().Lag(-1, recipetest.SessionOf(all[0].m))
@@ -702,8 +687,7 @@ func TestF267_LaggingServer(t *testing.T) {
 // The round ends, and the nodes of those that have left go, between the reads of a member that
 // looks. It does not take them for dead.
 func TestF267_ListOfAnotherMoment(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		all := processes(c, 2, 2)
 		stages := enterAll(c, all...)
 		first := leave(t, t.Context(), stages[0])
@@ -727,8 +711,7 @@ func TestF267_ListOfAnotherMoment(t *testing.T) {
 
 // All processes must agree on the number of members, and the record must be one.
 func TestF268_Mismatch(t *testing.T) {
-	recipetest.Everywhere(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Everywhere(t, func(t *testing.T, c *recipetest.Cluster) {
 		all := processes(c, 1, 2)
 		waits := enter(t, t.Context(), all[0])
 		untilInside(c, all[0].m, inPrefix, 1)
@@ -772,8 +755,7 @@ func TestF268_Mismatch(t *testing.T) {
 // An administrator deletes the record. Who waits makes another one; who is inside is told that
 // the outcome is not known.
 func TestF268_RecordDeleted(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		all := processes(c, 2, 2)
 		first := enter(t, t.Context(), all[0])
 		synctest.Wait()
@@ -794,8 +776,7 @@ func TestF268_RecordDeleted(t *testing.T) {
 // More processes enter than the round has members. The others go into the next rounds, in
 // the order in which they came, also if some of them give up.
 func TestF269_MoreThanMembers(t *testing.T) {
-	recipetest.Everywhere(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Everywhere(t, func(t *testing.T, c *recipetest.Cluster) {
 		all := processes(c, 7, 2)
 		first := enterAll(c, all[:2]...)
 		var waits []*pending[*Stage]
@@ -833,8 +814,7 @@ func TestF269_MoreThanMembers(t *testing.T) {
 // All that have left a round give up their wait, and the last one inside dies. Those that
 // wait for the next round learn that it can begin.
 func TestF269_RoundWithoutAnEnd(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		all := processes(c, 4, 2)
 		stages := enterAll(c, all[:2]...)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -863,8 +843,7 @@ func TestF269_RoundWithoutAnEnd(t *testing.T) {
 
 // Members of one process are members as any others.
 func TestOneProcess(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		p := processes(c, 1, 50)[0]
 		var all sync.WaitGroup
 		for range 50 {
@@ -887,8 +866,7 @@ func TestOneProcess(t *testing.T) {
 
 // Close ends what waits.
 func TestClose(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		all := processes(c, 3, 2)
 		stages := enterAll(c, all[:2]...)
 		leaves := leave(t, t.Context(), stages[0])
@@ -919,8 +897,7 @@ func TestF270_LeavesAndShutsDown(t *testing.T) {
 		"it looks for its node": {Op: zktest.OpGetData, Nth: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			recipetest.Bubble(t, func(c *recipetest.Cluster) {
-				t := c.T
+			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 				all := processes(c, 3, 2)
 				stages := enterAll(c, all[:2]...)
 				if match.Op != 0 {
@@ -943,8 +920,7 @@ func TestF270_LeavesAndShutsDown(t *testing.T) {
 func TestF270_EntersAndShutsDown(t *testing.T) {
 	for name, gives := range map[string]bool{"its caller gives up": true, "its caller waits": false} {
 		t.Run(name, func(t *testing.T) {
-			recipetest.Bubble(t, func(c *recipetest.Cluster) {
-				t := c.T
+			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 				all := processes(c, 2, 2)
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
@@ -975,8 +951,7 @@ func TestF270_EntersAndShutsDown(t *testing.T) {
 
 // Shutdown fails a member that waits for the others to leave. It has left.
 func TestF270_ShutsDownWhileOthersAreInside(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		all := processes(c, 2, 2)
 		stages := enterAll(c, all...)
 		leaves := leave(t, t.Context(), stages[0])
@@ -991,8 +966,7 @@ func TestF270_ShutsDownWhileOthersAreInside(t *testing.T) {
 // While Shutdown waits for a lock, what waits for other processes has failed already, and a new
 // caller fails at once.
 func TestF270_ShutsDownWhileALockIsHeld(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		p := processes(c, 1, 2)[0]
 		lock, err := p.m.Exclusive("lock")
 		recipetest.WantErr(t, "open", err, nil)
@@ -1028,8 +1002,7 @@ func TestF270_ShutsDownWhileALockIsHeld(t *testing.T) {
 // In an outage Shutdown gives up what ZooKeeper was to be told, and says so. The member has
 // died when its session ends.
 func TestF270_ShutsDownInAnOutage(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		all := processes(c, 2, 2)
 		stages := enterAll(c, all...)
 		session := recipetest.SessionOf(all[0].m)
@@ -1050,8 +1023,7 @@ func TestF270_ShutsDownInAnOutage(t *testing.T) {
 
 // Close does not wait for a look at who is inside, which ends after the call that wanted it.
 func TestCloseAsAMemberLooks(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		all := processes(c, 2, 2)
 		stages := enterAll(c, all...)
 		synctest.Wait()
@@ -1112,8 +1084,7 @@ func TestF264_ComesBackLast(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			recipetest.Bubble(t, func(c *recipetest.Cluster) {
-				t := c.T
+			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 				all := processes(c, 2, 2)
 				// The order of their names must not matter. It is another in about half the rounds.
 				for i := range 20 {
@@ -1143,8 +1114,7 @@ func TestF264_ComesBackLast(t *testing.T) {
 
 // Who has lost its place is told so, even if it does not want to wait.
 func TestF265_LostAndGivesUp(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		all := processes(c, 2, 2)
 		over, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -1162,8 +1132,7 @@ func TestF265_LostAndGivesUp(t *testing.T) {
 func TestF265_LeaveIsRefused(t *testing.T) {
 	for name, givesUp := range map[string]bool{"leave": false, "enter, and gives up": true} {
 		t.Run(name, func(t *testing.T) {
-			recipetest.Bubble(t, func(c *recipetest.Cluster) {
-				t := c.T
+			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 				all := processes(c, 2, 2)
 				refuse := func() {
 					c.Srv.Faults().FailRequest(zktest.Match{Session: recipetest.SessionOf(all[0].m), Op: zktest.OpMulti, Times: zktest.Every}, zktest.CodeNoAuth)
@@ -1205,8 +1174,7 @@ func TestF265_LeaveIsRefused(t *testing.T) {
 // before those that wait have seen that it was gone. Each that says another number is told so,
 // also if the round of the others has begun with it.
 func TestF268_MismatchWhileWaiting(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		three := processes(c, 2, 3)
 		var waits []*pending[*Stage]
 		for _, p := range three {

@@ -45,8 +45,7 @@ func wantOpened(t *testing.T, p *pending[struct{}]) {
 }
 
 func TestGate(t *testing.T) {
-	recipetest.Everywhere(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Everywhere(t, func(t *testing.T, c *recipetest.Cluster) {
 		ours, theirs := gateOf(t, c.Open("a")), gateOf(t, c.Open("b"))
 		recipetest.WantErr(t, "open from the start", ours.Wait(t.Context()), nil)
 		open(t, ours)
@@ -68,8 +67,7 @@ func TestGate(t *testing.T) {
 }
 
 func TestGateCost(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		g := gateOf(t, c.Open("a"))
 		shut(t, g)
 		open(t, g)
@@ -88,8 +86,7 @@ func TestGateCost(t *testing.T) {
 
 // A gate is opened and shut at once. Who waited since before goes on.
 func TestF267_OpenedAndShut(t *testing.T) {
-	recipetest.Everywhere(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Everywhere(t, func(t *testing.T, c *recipetest.Cluster) {
 		ours, theirs := gateOf(t, c.Open("a")), gateOf(t, c.Open("b"))
 		shut(t, theirs)
 		for range times(c, 20) {
@@ -120,8 +117,7 @@ func TestF267_OpenedAndShut(t *testing.T) {
 
 // A server that lags behind shows a gate as open that was shut before Wait began.
 func TestF267_LaggingServerAtAGate(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		m := c.Open("a")
 		ours, theirs := gateOf(t, m), gateOf(t, c.Open("b"))
 		lag := c.Srv.Faults().Lag(-1, recipetest.SessionOf(m))
@@ -141,8 +137,7 @@ func TestF260_LostRequestsAtAGate(t *testing.T) {
 			"request": (*zktest.Faults).DropRequest, "answer": (*zktest.Faults).DropReply,
 		} {
 			t.Run(fmt.Sprintf("%v %s", op, what), func(t *testing.T) {
-				recipetest.Bubble(t, func(c *recipetest.Cluster) {
-					t := c.T
+				recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 					g := gateOf(t, c.Open("a"))
 					strike(c.Srv.Faults(), zktest.Match{Op: op, Path: "/holdfast/start", Times: 1})
 					for range 2 {
@@ -160,8 +155,7 @@ func TestF260_LostRequestsAtAGate(t *testing.T) {
 
 // A caller that gives up, or whose Manager closes, returns at once, and its watch goes.
 func TestF265_GivesUpAtAGate(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		m := c.Open("a")
 		g := gateOf(t, m)
 		shut(t, g)
@@ -213,8 +207,7 @@ func TestF265_ClosedAsTheGateChanges(t *testing.T) {
 		zktest.OpDelete: (*Gate).Open,
 	} {
 		t.Run(fmt.Sprint(op), func(t *testing.T) {
-			recipetest.Bubble(t, func(c *recipetest.Cluster) {
-				t := c.T
+			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 				m := c.Open("a")
 				g := gateOf(t, m)
 				shut(t, g)

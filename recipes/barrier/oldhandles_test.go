@@ -24,12 +24,12 @@ func TestOldStageKeepsNoLaterOne(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			recipetest.Bubble(t, func(c *recipetest.Cluster) {
+			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 				all := processes(c, 1, 1)
 				first := enterAll(c, all...)[0]
 				ctx, done := first.Context(context.Background())
 				old := []any{first, first.Lost(), ctx, done}
-				recipetest.WantErr(c.T, "leave", first.Leave(c.T.Context()), nil)
+				recipetest.WantErr(t, "leave", first.Leave(t.Context()), nil)
 				recipetest.WantCollected(c, old, func() *Stage {
 					st := enterAll(c, all...)[0]
 					end(c, st)

@@ -34,7 +34,7 @@ func times(c *recipetest.Cluster, n int) int {
 // or is dead: the first must wait for it.
 func TestF262_RealKilledMembers(t *testing.T) {
 	t.Parallel()
-	recipetest.OnReal(t, func(c *recipetest.Cluster) {
+	recipetest.OnReal(t, func(t *testing.T, c *recipetest.Cluster) {
 		const lanes = 8
 		var rounds, deaths, premature atomic.Int32
 		var all sync.WaitGroup
@@ -46,7 +46,7 @@ func TestF262_RealKilledMembers(t *testing.T) {
 				l.managers[j] = l.Open(label, short)
 				d, err := NewDouble(l.managers[j], "b", 3)
 				if err != nil {
-					c.T.Fatal(err)
+					t.Fatal(err)
 				}
 				l.ours[j] = d
 			}
@@ -57,7 +57,7 @@ func TestF262_RealKilledMembers(t *testing.T) {
 			})
 		}
 		all.Wait()
-		c.T.Logf("%d rounds with %d deaths inside: %d premature leaves", rounds.Load(), deaths.Load(), premature.Load())
+		t.Logf("%d rounds with %d deaths inside: %d premature leaves", rounds.Load(), deaths.Load(), premature.Load())
 	})
 }
 
@@ -149,8 +149,7 @@ func (l *lane) round(other *program, dies bool) bool {
 // A gate is shared with Curator's DistributedBarrier, both ways.
 func TestGateBesideCurator(t *testing.T) {
 	t.Parallel()
-	recipetest.OnReal(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.OnReal(t, func(t *testing.T, c *recipetest.Cluster) {
 		curator := startProgram(t, otherclients.Curator(t.Context(), t, "testdata/curator/Barriers.java", c.Real.Addr()))
 		g := gateOf(t, c.Open("a"))
 		ask := func(command string) {

@@ -16,8 +16,7 @@ import (
 // Members that share a process leave in the order in which they came. Each watches another one,
 // so they do not all look at each that leaves.
 func TestF309_LeaveInOrder(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		const n = 60
 		p := processes(c, 1, n)[0]
 		var entering []*pending[*Stage]
@@ -52,14 +51,14 @@ func TestF311_Strangers(t *testing.T) {
 		"with a child, seems to have left": "/holdfast/b/members/left-0/child",
 	} {
 		t.Run(name, func(t *testing.T) {
-			recipetest.Bubble(t, func(c *recipetest.Cluster) {
+			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 				all := processes(c, 3, 3)
-				recipetest.WantErr(c.T, "create", c.Srv.CreateAll(path, nil), nil)
+				recipetest.WantErr(t, "create", c.Srv.CreateAll(path, nil), nil)
 				for range 3 {
 					leaveAll(c, nil, enterAll(c, all...)...)
 				}
 				if !c.Srv.Exists(path) {
-					c.T.Errorf("%s is gone", path)
+					t.Errorf("%s is gone", path)
 				}
 			})
 		})
@@ -68,8 +67,7 @@ func TestF311_Strangers(t *testing.T) {
 
 // A member dies, and another client makes a persistent node in the place of its node.
 func TestF311_PersistentMember(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		stages := enterAll(c, processes(c, 2, 2)...)
 		node := stages[0].double.in(stages[0].name)
 		c.Remove(node)

@@ -43,7 +43,7 @@ func TestF286_CallsOnOneLeadership(t *testing.T) {
 			return l.Resign(ctx)
 		}},
 	}
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		_, a := open(c, "a")
 		_, b := open(c, "b")
 		var gone atomic.Bool
@@ -56,17 +56,17 @@ func TestF286_CallsOnOneLeadership(t *testing.T) {
 		}}
 		recipetest.AtOnce(c, election.ErrResigned, election.ErrLost, append(calls, loss), func(rng *rand.Rand, strike func(*election.Leadership) string) {
 			gone.Store(false)
-			l := campaign(c.T, a)
+			l := campaign(t, a)
 			var others sync.WaitGroup
 			others.Go(func() {
-				other := campaign(c.T, b)
+				other := campaign(t, b)
 				if l.Err() == nil && other.Err() == nil && l.Err() == nil && !gone.Load() {
-					c.T.Error("two processes lead")
+					t.Error("two processes lead")
 				}
-				resign(c.T, other)
+				resign(t, other)
 			})
 			if rng.IntN(2) == 0 { // another share in the term
-				also, stays := campaign(c.T, a), time.Duration(rng.IntN(4))*50*time.Microsecond
+				also, stays := campaign(t, a), time.Duration(rng.IntN(4))*50*time.Microsecond
 				others.Go(func() {
 					recipetest.Rest(stays)
 					_ = also.Resign(context.Background()) // it may be lost
@@ -77,7 +77,7 @@ func TestF286_CallsOnOneLeadership(t *testing.T) {
 			others.Wait()
 			recipetest.Later(time.Second)
 			if left := c.Srv.Children(lockDir); len(left) > 0 {
-				c.T.Errorf("left are %v", left)
+				t.Errorf("left are %v", left)
 			}
 		})
 	})

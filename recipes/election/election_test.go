@@ -91,8 +91,7 @@ func next(t *testing.T, leaders <-chan election.Leader) election.Leader {
 // One process leads at a time, its goroutines share the term, and the next is elected when
 // all of them have resigned.
 func TestTerms(t *testing.T) {
-	recipetest.Everywhere(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Everywhere(t, func(t *testing.T, c *recipetest.Cluster) {
 		_, a := open(c, "a")
 		_, b := open(c, "b")
 		first := campaign(t, a)
@@ -122,8 +121,7 @@ func TestTerms(t *testing.T) {
 }
 
 func TestObserve(t *testing.T) {
-	recipetest.Everywhere(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Everywhere(t, func(t *testing.T, c *recipetest.Cluster) {
 		_, a := open(c, "a")
 		_, b := open(c, "b")
 		_, observer := open(c, "observer")
@@ -163,8 +161,7 @@ func TestObserve(t *testing.T) {
 
 // A hand-over costs what the lock's does and the record. An observer reads four times.
 func TestCost(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		_, a := open(c, "a")
 		_, b := open(c, "b")
 		handOver := func(l *election.Leadership) (heir *election.Leadership, cost map[zktest.Op]uint64) {
@@ -200,20 +197,19 @@ func TestCost(t *testing.T) {
 
 // A goroutine that shares the term sends nothing.
 func TestSharingIsFree(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		_, a := open(c, "a")
-		l := campaign(c.T, a)
-		cost := c.Count(func() { resign(c.T, campaign(c.T, a)) })
+		l := campaign(t, a)
+		cost := c.Count(func() { resign(t, campaign(t, a)) })
 		if len(cost) != 0 {
-			c.T.Errorf("sent %v", cost)
+			t.Errorf("sent %v", cost)
 		}
-		resign(c.T, l)
+		resign(t, l)
 	})
 }
 
 func TestContext(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		_, a := open(c, "a")
 		b, heir := open(c, "b")
 		l := campaign(t, a)
@@ -245,8 +241,7 @@ func TestContext(t *testing.T) {
 func second(_ any, err error) error { return err }
 
 func TestBadInput(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		m, e := open(c, "a")
 		for _, tt := range []struct {
 			name string
@@ -274,8 +269,7 @@ func TestBadInput(t *testing.T) {
 
 func TestRun(t *testing.T) {
 	errWork := errors.New("the work failed")
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		m, a := open(c, "a")
 		_, b := open(c, "b")
 
@@ -323,7 +317,7 @@ func TestRun(t *testing.T) {
 
 // However many candidates leave at once, another leads.
 func TestManyLeaveAtOnce(t *testing.T) {
-	recipetest.Everywhere(t, func(c *recipetest.Cluster) {
+	recipetest.Everywhere(t, func(t *testing.T, c *recipetest.Cluster) {
 		rounds := *leaves
 		var all []*election.Election
 		for i := range 16 {
@@ -334,7 +328,7 @@ func TestManyLeaveAtOnce(t *testing.T) {
 			stay := rand.Perm(len(all))[:2] // of 16; the leader may leave
 			var standing []*election.Leadership
 			for _, e := range all {
-				standing = append(standing, e.Stand(c.T.Context()))
+				standing = append(standing, e.Stand(t.Context()))
 			}
 			var wg sync.WaitGroup
 			for i, l := range standing {
@@ -351,18 +345,18 @@ func TestManyLeaveAtOnce(t *testing.T) {
 					case second.Err() == nil:
 						return second
 					case time.Now().After(deadline):
-						c.T.Fatalf("14 of 16 have left, and no process leads: %v, %v", first.Err(), second.Err())
+						t.Fatalf("14 of 16 have left, and no process leads: %v, %v", first.Err(), second.Err())
 					}
 				}
 			}
-			resign(c.T, leader())
+			resign(t, leader())
 			if first.Err() != nil && second.Err() != nil {
-				elected(c.T, map[bool]*election.Leadership{true: second, false: first}[first.Token() != 0])
+				elected(t, map[bool]*election.Leadership{true: second, false: first}[first.Token() != 0])
 			}
 			_ = first.Resign(context.Background())
 			_ = second.Resign(context.Background())
 			wg.Wait()
 		}
-		c.T.Logf("%d of %d times a process led", rounds, rounds)
+		t.Logf("%d of %d times a process led", rounds, rounds)
 	})
 }

@@ -98,8 +98,7 @@ func checkEvents(t *testing.T, who string, all []election.Event) {
 }
 
 func TestEvents(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		ma, a := open(c, "a")
 		mb, b := open(c, "b")
 		var ofA, ofB events
@@ -168,8 +167,7 @@ func TestEvents(t *testing.T) {
 // Shutdown refuses goroutines that wait until their process leads again, while others still
 // lead. That is not the end of the term.
 func TestEventsOfShutdown(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		m, a := open(c, "a")
 		_, b := open(c, "b")
 		var of events
@@ -197,8 +195,7 @@ func TestEventsOfShutdown(t *testing.T) {
 
 // A process that ZooKeeper refuses is told so.
 func TestEventsRefused(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		m, e := open(c, "a")
 		var of events
 		defer e.OnEvent(of.note)()
@@ -216,8 +213,7 @@ func TestEventsRefused(t *testing.T) {
 // However slow the function is, ELECTED_COMPLETE is told of each term that is told, before
 // its end.
 func TestF219_SlowEvents(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		_, a := open(c, "a")
 		var of events
 		var busy atomic.Bool
@@ -250,8 +246,7 @@ func TestF219_SlowEvents(t *testing.T) {
 
 // A function that panics misses nothing but that event, and the process lives.
 func TestF219_Panics(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		var log strings.Builder
 		m := c.Open("a", func(cfg *manager.Config) { cfg.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 		a := newElection(t, m, "a")

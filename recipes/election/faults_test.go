@@ -73,8 +73,7 @@ func TestF210_EveryRequestLost(t *testing.T) {
 				"request": (*zktest.Faults).DropRequest, "reply": (*zktest.Faults).DropReply, "silence": (*zktest.Faults).SwallowReply,
 			} {
 				t.Run(fmt.Sprintf("%v %v %d", kind, op, nth), func(t *testing.T) {
-					recipetest.Bubble(t, func(c *recipetest.Cluster) {
-						t := c.T
+					recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 						m, e := open(c, "a")
 						lose(c.Srv.Faults(), zktest.Match{Session: recipetest.SessionOf(m), Op: op, Nth: nth, Times: 1})
 						l := campaign(t, e)
@@ -93,8 +92,7 @@ func TestF210_EveryRequestLost(t *testing.T) {
 // A session that ends while the process waits costs it its place, and no more. One that
 // ends between the grant and the record is the end of a term that no caller has seen.
 func TestF211_SessionEndsBeforeTheElection(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		_, a := open(c, "a")
 		m, b := open(c, "b")
 		l := campaign(t, a)
@@ -134,8 +132,7 @@ func TestF212_LostBeforeAnotherIsElected(t *testing.T) {
 		}, election.ErrLost},
 	} {
 		t.Run(name, func(t *testing.T) {
-			recipetest.Bubble(t, func(c *recipetest.Cluster) {
-				t := c.T
+			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 				m, a := open(c, "a")
 				_, b := open(c, "b")
 				l := a.Stand(t.Context())
@@ -175,8 +172,7 @@ func TestF213_Withdrawn(t *testing.T) {
 	for _, where := range []string{"waiting", "while the record is written", "elected"} {
 		for _, how := range []string{"context", "resign"} {
 			t.Run(where+" "+how, func(t *testing.T) {
-				recipetest.Bubble(t, func(c *recipetest.Cluster) {
-					t := c.T
+				recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 					_, a := open(c, "a")
 					m, b := open(c, "b")
 					first := campaign(t, a)
@@ -226,8 +222,7 @@ func TestF213_Withdrawn(t *testing.T) {
 // A Proclaim whose caller has left may be carried out yet. A later one waits until it is
 // decided, so the later one is what stays.
 func TestF214_AbandonedProclaimComesFirst(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		m, e := open(c, "a")
 		l := campaign(t, e)
 		c.Srv.Faults().DelayReply(zktest.Match{Session: recipetest.SessionOf(m), Op: zktest.OpMulti, Times: 1}, time.Second)
@@ -254,8 +249,7 @@ func TestF214_AbandonedProclaimComesFirst(t *testing.T) {
 
 // The record of an earlier term is not taken for the leader's.
 func TestF215_RecordOfAnotherTerm(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		_, a := open(c, "a")
 		m, b := open(c, "b")
 		_, observer := open(c, "observer")
@@ -282,8 +276,7 @@ func TestF215_RecordOfAnotherTerm(t *testing.T) {
 
 // While the record is missing there is no leader to be told of.
 func TestF215_RecordDeleted(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		_, a := open(c, "a")
 		m, observer := open(c, "observer")
 		l := campaign(t, a)
@@ -334,8 +327,7 @@ func TestF215_RecordDeleted(t *testing.T) {
 
 // An observer whose server lags behind is told late, and in order.
 func TestF216_ObserverLags(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		_, a := open(c, "a")
 		_, b := open(c, "b")
 		m, observer := open(c, "observer")
@@ -374,8 +366,7 @@ func TestF216_ObserverLags(t *testing.T) {
 
 // An observation outlasts sessions and outages, and ends with its ctx or the Manager.
 func TestF217_ObserverOutlastsItsSession(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		_, a := open(c, "a")
 		m, observer := open(c, "observer")
 		leaders := observer.Observe(t.Context())
@@ -406,8 +397,7 @@ func TestF217_ObserverOutlastsItsSession(t *testing.T) {
 // An observation that ends while it reads the record ends at once, and takes its watch back
 // when the answer has left it.
 func TestF217_EndsWhileItReads(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		_, a := open(c, "a")
 		m, observer := open(c, "observer")
 		l := campaign(t, a)
@@ -433,8 +423,7 @@ func TestF217_EndsWhileItReads(t *testing.T) {
 // ZooKeeper is restored from a backup, and its transactions begin anew, with lower numbers than
 // the tokens that this process has had. It is elected all the same, and told so.
 func TestF215_RestoredFromABackup(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		restored := zktest.NewServer(zktest.Config{Logger: slog.New(slog.DiscardHandler)})
 		defer restored.Close()
 		var moved atomic.Bool
@@ -483,8 +472,7 @@ func TestF215_RestoredFromABackup(t *testing.T) {
 // A process that may not write the record is not elected, says why, and stands in no
 // other's way.
 func TestF218_RecordIsRefused(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		admin := c.Open("admin")
 		_, a := open(c, "a")
 		err := admin.Access().Call(t.Context(), func(s *zkio.Session) error {
@@ -508,8 +496,7 @@ func TestF218_RecordIsRefused(t *testing.T) {
 
 // A contender of another client has no record, and is told as its node says.
 func TestObserveForeigner(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		stranger := c.Open("stranger")
 		_, observer := open(c, "observer")
 		if err := c.Srv.CreateAll(lockDir, nil); err != nil {

@@ -37,7 +37,7 @@ func TestBesideOthers(t *testing.T) {
 	} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			recipetest.OnReal(t, func(c *recipetest.Cluster) { besideOthers(c, kind, tt.opts, tt.program(t)) })
+			recipetest.OnReal(t, func(t *testing.T, c *recipetest.Cluster) { besideOthers(c, kind, tt.opts, tt.program(t)) })
 		})
 	}
 }

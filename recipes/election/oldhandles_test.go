@@ -42,13 +42,13 @@ func TestOldLeadershipKeepsNoLaterOne(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			recipetest.Bubble(t, func(c *recipetest.Cluster) {
+			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 				_, e := open(c, "a")
-				first := campaign(c.T, e)
+				first := campaign(t, e)
 				ctx, done := first.Context(context.Background())
 				old := []any{first, first.Elected(), first.Lost(), ctx, done}
-				recipetest.WantErr(c.T, "proclaim", first.Proclaim(c.T.Context(), []byte("news")), nil)
-				resign(c.T, first)
+				recipetest.WantErr(t, "proclaim", first.Proclaim(t.Context(), []byte("news")), nil)
+				resign(t, first)
 				recipetest.WantCollected(c, old, func() *election.Leadership { return later(c, e) })
 				runtime.KeepAlive(e)
 			})

@@ -16,7 +16,7 @@ import (
 // GroupMember has an id, Join waits for it.
 func TestCurator(t *testing.T) {
 	t.Parallel()
-	recipetest.OnReal(t, func(c *recipetest.Cluster) {
+	recipetest.OnReal(t, func(t *testing.T, c *recipetest.Cluster) {
 		m := c.Open("ours")
 		path, err := m.Access().Path("workers")
 		recipetest.WantErr(t, "path", err, nil)

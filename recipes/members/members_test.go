@@ -109,8 +109,7 @@ func (s *seen) until(c *recipetest.Cluster, want string) {
 
 // Members join, change their data and leave, and watchers and lists show it.
 func TestGroup(t *testing.T) {
-	recipetest.Everywhere(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Everywhere(t, func(t *testing.T, c *recipetest.Cluster) {
 		a, b := group(c, c.Open("a")), group(c, c.Open("b"))
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
@@ -146,8 +145,7 @@ func TestGroup(t *testing.T) {
 
 // While a session has an id, TryJoin is refused, and Join waits.
 func TestF220_IdIsTaken(t *testing.T) {
-	recipetest.Everywhere(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Everywhere(t, func(t *testing.T, c *recipetest.Cluster) {
 		ctx := t.Context()
 		m := c.Open("a")
 		a, b := group(c, m), group(c, c.Open("b"))
@@ -204,8 +202,7 @@ func TestF221_JoinsAgain(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			recipetest.Bubble(t, func(c *recipetest.Cluster) {
-				t := c.T
+			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 				m := c.Open("a")
 				g, other := group(c, m), group(c, c.Open("b"))
 				x := join(c, g, "x", "1")
@@ -232,18 +229,18 @@ func TestF221_JoinsAgain(t *testing.T) {
 
 // A process that hears nothing knows that it is no member any more when its node goes.
 func TestF221_LostBeforeTheNodeGoes(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		m := c.Open("a")
 		x := join(c, group(c, m), "x", "")
 		silence, refuse := c.Srv.Faults().Blackhole(recipetest.SessionOf(m)), c.Srv.Faults().Refuse()
 		for c.Srv.Exists(dir + "/x") {
 			<-time.After(10 * time.Millisecond)
 		}
-		recipetest.WantErr(c.T, "its node is gone", x.Err(), members.ErrLost)
+		recipetest.WantErr(t, "its node is gone", x.Err(), members.ErrLost)
 		select {
 		case <-x.Lost():
 		default:
-			c.T.Error("Lost is open")
+			t.Error("Lost is open")
 		}
 		silence.Remove()
 		refuse.Remove()
@@ -255,8 +252,7 @@ func TestF221_LostBeforeTheNodeGoes(t *testing.T) {
 
 // A member whose id another process got meanwhile says so, and waits for it.
 func TestF221_IdIsTakenMeanwhile(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		m := c.Open("a")
 		g, other := group(c, m), group(c, c.Open("b"))
 		x := join(c, g, "x", "a")
@@ -282,8 +278,7 @@ func TestF221_IdIsTakenMeanwhile(t *testing.T) {
 
 // A member whose id another process got meanwhile leaves that one's node alone when it leaves.
 func TestF221_LeavesAnothersNode(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		m := c.Open("a")
 		g, other := group(c, m), group(c, c.Open("b"))
 		x := join(c, g, "x", "a")
@@ -315,8 +310,7 @@ func TestF222_EachAnswerLost(t *testing.T) {
 		} {
 			for nth := 1; nth <= 2; nth++ {
 				t.Run(fmt.Sprint(op, " ", name, " ", nth), func(t *testing.T) {
-					recipetest.Bubble(t, func(c *recipetest.Cluster) {
-						t := c.T
+					recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 						m := c.Open("a")
 						g := group(c, m)
 						f := fault(c.Srv.Faults(), zktest.Match{Session: recipetest.SessionOf(m), Op: op, Nth: nth, Times: 1})
@@ -349,8 +343,7 @@ func TestF223_GivenUp(t *testing.T) {
 		"answer lost": (*zktest.Faults).SwallowReply, "connection lost": (*zktest.Faults).DropReply,
 	} {
 		t.Run(name, func(t *testing.T) {
-			recipetest.Bubble(t, func(c *recipetest.Cluster) {
-				t := c.T
+			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 				m := c.Open("a")
 				g := group(c, m)
 				leave(c, join(c, g, "w", "")) // makes the directory
@@ -386,7 +379,7 @@ func TestF223_GivenUp(t *testing.T) {
 
 // The session ends while Join waits for an id, and after its node was made.
 func TestF224_SessionEndsWhileJoining(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		m := c.Open("a")
 		g, other := group(c, m), group(c, c.Open("b"))
 		y := join(c, other, "x", "b")
@@ -404,7 +397,7 @@ func TestF224_SessionEndsWhileJoining(t *testing.T) {
 		<-f.Hit()
 		c.Expire(m)
 		x := <-joined
-		recipetest.WantErr(c.T, "in the next session", x.Err(), nil)
+		recipetest.WantErr(t, "in the next session", x.Err(), nil)
 		wantList(c, other, "x=c")
 		leave(c, x)
 		wantNothingLeft(c)
@@ -413,8 +406,7 @@ func TestF224_SessionEndsWhileJoining(t *testing.T) {
 
 // Close ends memberships, waits and watches.
 func TestF225_Close(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		m := c.Open("a")
 		g, other := group(c, m), group(c, c.Open("b"))
 		x, y := join(c, g, "x", ""), join(c, other, "y", "")
@@ -448,8 +440,7 @@ func TestF225_Close(t *testing.T) {
 
 // A server that lags behind shows an id as free that is taken, and the other way round.
 func TestF226_Lag(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		m := c.Open("a")
 		g, other := group(c, m), group(c, c.Open("b"))
 		lag := c.Srv.Faults().Lag(3, recipetest.SessionOf(m))
@@ -469,8 +460,7 @@ func TestF226_Lag(t *testing.T) {
 
 // What cannot be a member is refused before anything is sent.
 func TestF227_Limits(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		m := c.Open("a")
 		g := group(c, m)
 		x := join(c, g, "x", "")
@@ -514,8 +504,7 @@ func fill(c *recipetest.Cluster, n int) {
 
 // A full group admits no member, and no node stays of the attempt.
 func TestF227_Full(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		g := group(c, c.Open("a"))
 		fill(c, members.MaxMembers-1)
 		last := join(c, g, "last", "")
@@ -531,8 +520,7 @@ func TestF227_Full(t *testing.T) {
 
 // Two join at a time where there is room for one: one of them fits, and stays.
 func TestF227_LastPlace(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		fill(c, members.MaxMembers-1)
 		type outcome struct {
 			m   *members.Member
@@ -581,8 +569,7 @@ func TestF227_LastPlace(t *testing.T) {
 
 // Nodes that are not ephemeral are no members. One in the way of an id is named.
 func TestF228_Strangers(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		g := group(c, c.Open("a"))
 		views := watch(t.Context(), g)
 		recipetest.WantErr(t, "create", c.Srv.CreateAll(dir+"/config", nil), nil)
@@ -605,8 +592,7 @@ func TestF228_Strangers(t *testing.T) {
 
 // A watch shows why ZooKeeper refuses it, and goes on.
 func TestF228_WatchRefused(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		m := c.Open("a")
 		g := group(c, m)
 		x := join(c, g, "x", "1")
@@ -624,8 +610,7 @@ func TestF228_WatchRefused(t *testing.T) {
 
 // What the documentation says that calls cost.
 func TestCost(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		m := c.Open("a")
 		g, other := group(c, m), group(c, c.Open("b"))
 		views := watch(t.Context(), other)
@@ -660,8 +645,7 @@ func TestCost(t *testing.T) {
 // The group's directory has many nodes that are no members. They leave room for members, and a
 // watcher reads them once.
 func TestF310_ManyStrangers(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		for i := range members.MaxMembers + 10 {
 			recipetest.WantErr(t, "create", c.Srv.CreateAll(fmt.Sprintf("%s/old-%d", dir, i), nil), nil)
 		}

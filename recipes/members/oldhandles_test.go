@@ -26,7 +26,7 @@ func TestOldMemberKeepsNoLaterOne(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			recipetest.Bubble(t, func(c *recipetest.Cluster) {
+			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 				g := group(c, c.Open("a"))
 				first := join(c, g, "first", "")
 				old := []any{first, first.Lost()}

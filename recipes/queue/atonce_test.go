@@ -36,9 +36,9 @@ func TestF286_CallsOnOneElement(t *testing.T) {
 		settles("Return", (*queue.Element).Return),
 		settles("Bury", (*queue.Element).Bury),
 	}
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		m := c.Open("a")
-		a, b := open(c.T, m, queue.Options{}), open(c.T, c.Open("b"), queue.Options{})
+		a, b := open(t, m, queue.Options{}), open(t, c.Open("b"), queue.Options{})
 		var gone atomic.Bool
 		calls = append(calls, recipetest.Call[*queue.Element]{Name: "loss", Loses: true, Do: func(context.Context, *queue.Element) error {
 			if !gone.Swap(true) {
@@ -48,30 +48,30 @@ func TestF286_CallsOnOneElement(t *testing.T) {
 		}})
 		recipetest.AtOnce(c, queue.ErrSettled, queue.ErrLost, calls, func(_ *rand.Rand, strike func(*queue.Element) string) {
 			gone.Store(false)
-			offer(c.T, a, "x")
-			e := take(c.T, a, "x")
+			offer(t, a, "x")
+			e := take(t, a, "x")
 			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()
 			other := takeLater(ctx, b)
 			first := strike(e)
 			recipetest.Later(10 * time.Second)
 			if first == "" && !gone.Load() {
-				recipetest.WantErr(c.T, "ack of what no call has settled", e.Ack(ctx), nil)
+				recipetest.WantErr(t, "ack of what no call has settled", e.Ack(ctx), nil)
 			}
 			cancel()
 			taken := <-other
 			dead := len(c.Srv.Children("/holdfast/q/dead"))
 			if !gone.Load() && ((taken != nil) != (first == "Return") || (dead > 0) != (first == "Bury")) || taken != nil && dead > 0 {
-				c.T.Errorf("after %q, another process has it: %t; %d dead", first, taken != nil, dead)
+				t.Errorf("after %q, another process has it: %t; %d dead", first, taken != nil, dead)
 			}
 			if taken != nil {
-				ack(c.T, taken)
+				ack(t, taken)
 			}
 			for _, name := range c.Srv.Children("/holdfast/q/dead") {
 				c.Remove("/holdfast/q/dead/" + name)
 			}
 			if _, err := b.Poll(context.Background()); !errors.Is(err, queue.ErrEmpty) {
-				c.T.Errorf("poll: %v, want it empty", err)
+				t.Errorf("poll: %v, want it empty", err)
 			}
 		})
 		wantLeft(c)

@@ -93,8 +93,7 @@ func TestF294_ClaimsTakenBack(t *testing.T) {
 		}, claims + 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			recipetest.Bubble(t, func(c *recipetest.Cluster) {
-				t := c.T
+			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 				m := c.Open("a")
 				q := open(t, m, queue.Options{MaxAttempts: claims})
 				offer(t, q, "precious")

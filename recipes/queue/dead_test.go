@@ -38,8 +38,7 @@ func bury(t *testing.T, q *queue.Queue, data ...string) {
 
 // What is buried can be listed, put into the queue again, and dropped.
 func TestDead(t *testing.T) {
-	recipetest.Everywhere(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Everywhere(t, func(t *testing.T, c *recipetest.Cluster) {
 		q := open(t, c.Open("a"), queue.Options{MaxLength: 40})
 		if got := dead(t, q); len(got) != 0 {
 			t.Errorf("dead before the first element: %v", got)
@@ -93,8 +92,7 @@ func TestF303_RequeueOnce(t *testing.T) {
 	} {
 		for _, op := range []zktest.Op{zktest.OpMulti, zktest.OpGetData, zktest.OpGetChildren2, zktest.OpSync} {
 			t.Run(fmt.Sprintf("%s of %v", name, op), func(t *testing.T) {
-				recipetest.Bubble(t, func(c *recipetest.Cluster) {
-					t := c.T
+				recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 					m := c.Open("a")
 					a, b := open(t, m, queue.Options{}), open(t, c.Open("b"), queue.Options{})
 					bury(t, a, "1", "2")
@@ -127,8 +125,7 @@ func TestF303_RequeueOnce(t *testing.T) {
 
 // An operator lists what is buried while the Manager is closed.
 func TestDeadOfAClosedManager(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		m := c.Open("a")
 		q := open(t, m, queue.Options{})
 		bury(t, q, "1")

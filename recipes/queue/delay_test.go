@@ -19,8 +19,7 @@ import (
 // An element that is returned with a delay is taken again once that has passed, where it was,
 // and those behind it before.
 func TestReturnAfter(t *testing.T) {
-	recipetest.Everywhere(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Everywhere(t, func(t *testing.T, c *recipetest.Cluster) {
 		const delay = 2 * time.Second
 		m := c.Open("a")
 		a, b := open(t, m, queue.Options{}), open(t, c.Open("b"), queue.Options{})
@@ -62,8 +61,7 @@ func TestF333_DelayedBehindItsBack(t *testing.T) {
 		"bury":         func(e *queue.Element) error { return e.Bury(context.Background()) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			recipetest.Bubble(t, func(c *recipetest.Cluster) {
-				t := c.T
+			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 				const delay = time.Minute
 				m := c.Open("a")
 				a, b := open(t, m, queue.Options{}), open(t, c.Open("b"), queue.Options{})
@@ -100,8 +98,7 @@ func wantDelayed(t *testing.T, q *queue.Queue, delay time.Duration) {
 
 // The answer to the first claim of a consumer is lost, from which it would know ZooKeeper's clock.
 func TestF334_FirstClaimUnanswered(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		const delay = time.Hour
 		m := c.Open("a")
 		a, b := open(t, m, queue.Options{}), open(t, c.Open("b"), queue.Options{})
@@ -115,8 +112,7 @@ func TestF334_FirstClaimUnanswered(t *testing.T) {
 
 // Another client writes to the claim of a consumer: it has the element all the same.
 func TestWrittenClaim(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		m := c.Open("a")
 		a := open(t, m, queue.Options{})
 		offer(t, a, "1")
@@ -159,8 +155,7 @@ func TestF296_DelayedElement(t *testing.T) {
 		}, 6 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			recipetest.Bubble(t, func(c *recipetest.Cluster) {
-				t := c.T
+			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 				m := c.Open("a")
 				a, b := open(t, m, queue.Options{}), open(t, c.Open("b"), queue.Options{})
 				offer(t, b, "1")
@@ -188,8 +183,7 @@ func TestF296_DelayedElement(t *testing.T) {
 // Consumers that always have work see that the time has come, too. So does one that comes when
 // it is past, also if an administrator has deleted the claim.
 func TestF296_DelayEndsWithoutAWaiter(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		q := open(t, c.Open("a"), queue.Options{})
 		offer(t, q, "bad", "bad", "bad")
 		for _, d := range []time.Duration{5 * time.Second, time.Minute, time.Hour} {
@@ -224,8 +218,7 @@ func TestF296_DelayEndsWithoutAWaiter(t *testing.T) {
 
 // Elements that fail keep no worker from the good ones, and are tried again all the same.
 func TestF296_ElementsThatFail(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		q := open(t, c.Open("a"), queue.Options{MaxAttempts: 4})
 		offer(t, q, "bad", "bad", "bad", "good")
 		ctx, cancel := context.WithCancel(t.Context())

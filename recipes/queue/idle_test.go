@@ -21,8 +21,7 @@ import (
 func TestF297_DeadIdleConsumers(t *testing.T) {
 	for dead, most := range []time.Duration{10 * time.Millisecond, 300 * time.Millisecond, 5 * time.Second, 5 * time.Second} {
 		t.Run(fmt.Sprint(dead), func(t *testing.T) {
-			recipetest.Bubble(t, func(c *recipetest.Cluster) {
-				t := c.T
+			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 				p := open(t, c.Open("producer"), queue.Options{})
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
@@ -52,8 +51,7 @@ func TestF297_DeadIdleConsumers(t *testing.T) {
 // A consumer has died that ZooKeeper takes for alive, and others have work all the time. They
 // take its share of the elements, too.
 func TestF297_ShareOfADeadConsumer(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		dying := c.Open("dying")
 		a, b := open(t, dying, queue.Options{}), open(t, c.Open("b"), queue.Options{})
 		offer(t, b, "0")
@@ -91,8 +89,7 @@ func TestF297_ShareOfADeadConsumer(t *testing.T) {
 // An administrator deletes the nodes of the consumers, and then one dies. What it had is taken by
 // one that waits, although no node has told of the death.
 func TestF301_SeatsDeleted(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		dying := c.Open("dying")
 		a, b := open(t, dying, queue.Options{}), open(t, c.Open("b"), queue.Options{})
 		offer(t, b, "1")
@@ -118,8 +115,7 @@ func TestF301_SeatsDeleted(t *testing.T) {
 // While elements are free, no Poll says that the queue is empty, however many poll at the same
 // time: in each round they are apart by other microseconds.
 func TestF298_ConcurrentPolls(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		a, b := open(t, c.Open("a"), queue.Options{}), open(t, c.Open("b"), queue.Options{})
 		const polls = 7
 		for round := range 600 {
@@ -153,8 +149,7 @@ func TestF298_ConcurrentPolls(t *testing.T) {
 func TestF299_ForeignNodes(t *testing.T) {
 	for _, others := range []int{0, 150} { // few elements are looked at before they are taken
 		t.Run(fmt.Sprint(others), func(t *testing.T) {
-			recipetest.Bubble(t, func(c *recipetest.Cluster) {
-				t := c.T
+			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 				q := open(t, c.Open("a"), queue.Options{})
 				offer(t, q, "odd", "buried", "claimed")
 				for i := range others {
@@ -189,8 +184,7 @@ func TestF299_ForeignNodes(t *testing.T) {
 
 // The paths of the nodes count for how much travels in a request.
 func TestF300_LongName(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		name := strings.Repeat(strings.Repeat("n", 120)+"/", 7) + "q"
 		m := c.Open("a")
 		q, err := queue.New(m, name, queue.Options{})
@@ -216,8 +210,7 @@ func TestF300_LongName(t *testing.T) {
 func TestF295_RunEndsInAnOutage(t *testing.T) {
 	for name, fails := range map[string]bool{"the work is done": false, "the work has failed": true} {
 		t.Run(name, func(t *testing.T) {
-			recipetest.Bubble(t, func(c *recipetest.Cluster) {
-				t := c.T
+			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 				q := open(t, c.Open("a"), queue.Options{})
 				offer(t, q, "1")
 				ctx, cancel := context.WithCancel(t.Context())
@@ -268,8 +261,7 @@ func TestF302_ShutdownMeetsSettling(t *testing.T) {
 		"return later": {func(e *queue.Element, ctx context.Context) error { return e.ReturnAfter(ctx, time.Hour) }, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			recipetest.Bubble(t, func(c *recipetest.Cluster) {
-				t := c.T
+			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 				m := c.Open("a")
 				q, b := open(t, m, queue.Options{}), open(t, c.Open("b"), queue.Options{})
 				offer(t, b, "1")
@@ -298,8 +290,7 @@ func TestF302_ShutdownMeetsSettling(t *testing.T) {
 // Shutdown ends Run as the end of its ctx does, and waits for it: what its workers have done is
 // acked, and the rest is free at once.
 func TestF302_ShutdownMeetsRun(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		m := c.Open("a")
 		q, b := open(t, m, queue.Options{}), open(t, c.Open("b"), queue.Options{})
 		offer(t, b, "done", "given up", "next")

@@ -33,8 +33,7 @@ func (ctx endsOnceClaimed) Err() error {
 
 // The context of Poll ends between the claim and the ack: the element is given back.
 func TestF255_PollGivenUpBeforeTheAck(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		a, b := open(t, c.Open("a"), queue.Options{}), open(t, c.Open("b"), queue.Options{})
 		offer(t, b, "1")
 		data, err := a.Poll(endsOnceClaimed{context.Background(), c})
@@ -50,8 +49,7 @@ func TestF255_PollGivenUpBeforeTheAck(t *testing.T) {
 // The context of Poll ends while the ack is under way: the caller gets the element that is
 // about to go.
 func TestF255_PollGivenUpInTheAck(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		m := c.Open("a")
 		q := open(t, m, queue.Options{})
 		offer(t, q, "1")

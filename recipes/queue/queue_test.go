@@ -23,8 +23,7 @@ import (
 
 // What is put into the queue comes out in the same order, and is gone once it is acked.
 func TestFIFO(t *testing.T) {
-	recipetest.Everywhere(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Everywhere(t, func(t *testing.T, c *recipetest.Cluster) {
 		a, b := open(t, c.Open("a"), queue.Options{}), open(t, c.Open("b"), queue.Options{})
 		offer(t, a, "1", "2")
 		recipetest.WantErr(t, "offer two", a.Offer(t.Context(), []byte("3"), []byte("4")), nil)
@@ -48,8 +47,7 @@ func TestFIFO(t *testing.T) {
 
 // Element and Poll see at once what another process has offered, and Element takes nothing.
 func TestElementAndPoll(t *testing.T) {
-	recipetest.Everywhere(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Everywhere(t, func(t *testing.T, c *recipetest.Cluster) {
 		a, b := open(t, c.Open("a"), queue.Options{}), open(t, c.Open("b"), queue.Options{})
 		_, err := b.Element(t.Context())
 		recipetest.WantErr(t, "element of nothing", err, queue.ErrEmpty)
@@ -81,8 +79,7 @@ func TestElementAndPoll(t *testing.T) {
 
 // Poll does not wait while another goroutine of the process does.
 func TestPollBesideTake(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		q := open(t, c.Open("a"), queue.Options{})
 		taken := takeLater(t.Context(), q)
 		recipetest.Later(time.Second)
@@ -98,8 +95,7 @@ func TestPollBesideTake(t *testing.T) {
 // An element that is returned is taken again, where it was, by the process that waits. One
 // that was taken too often, or is buried, goes to dead/.
 func TestF256_ReturnAndBury(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		a, b := open(t, c.Open("a"), queue.Options{}), open(t, c.Open("b"), queue.Options{MaxAttempts: 3})
 		offer(t, a, "1", "2")
 		first, second := take(t, a, "1"), take(t, a, "2")
@@ -127,8 +123,7 @@ func TestF256_ReturnAndBury(t *testing.T) {
 
 // Idle processes have their elements by few requests: only the first two and the next list the queue.
 func TestF257_NoHerd(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		const processes = 8
 		a := open(t, c.Open("a"), queue.Options{})
 		offer(t, a, "0")
@@ -160,8 +155,7 @@ func TestF257_NoHerd(t *testing.T) {
 
 // What a consumer's death sets free is taken at once by one that waits.
 func TestF252_ConsumerDies(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		dying := c.Open("dying")
 		a, b := open(t, dying, queue.Options{}), open(t, c.Open("b"), queue.Options{})
 		offer(t, b, "1")
@@ -188,8 +182,7 @@ func TestF252_ConsumerDies(t *testing.T) {
 // When only the lease ends, and the session lives on, the element is lost, and its claim
 // does not stay behind.
 func TestF253_LeaseEnds(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		m := c.Open("a", func(cfg *manager.Config) { cfg.SessionTimeout = 12 * time.Second })
 		a, b := open(t, m, queue.Options{}), open(t, c.Open("b"), queue.Options{})
 		offer(t, b, "1")
@@ -217,8 +210,7 @@ func TestF253_LeaseEnds(t *testing.T) {
 
 // An administrator's deletion of a claim is a loss. The element is taken again at once.
 func TestF254_ClaimDeleted(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		a, b := open(t, c.Open("a"), queue.Options{}), open(t, c.Open("b"), queue.Options{})
 		offer(t, b, "1")
 		e := take(t, a, "1")
@@ -240,8 +232,7 @@ func TestF254_ClaimDeleted(t *testing.T) {
 
 // The end of ctx leaves nothing, in whichever state Take is, and does not swallow elements.
 func TestF255_TakeGivenUp(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		ma := c.Open("a")
 		a, b := open(t, ma, queue.Options{}), open(t, c.Open("b"), queue.Options{})
 		for _, op := range []zktest.Op{zktest.OpGetChildren2, zktest.OpCreate, zktest.OpMulti, zktest.OpGetData} {
@@ -291,8 +282,7 @@ func TestF250_LostReplies(t *testing.T) {
 		for _, op := range []zktest.Op{zktest.OpMulti, zktest.OpCreate, zktest.OpGetData, zktest.OpGetChildren2, zktest.OpExists, zktest.OpSync} {
 			for nth := 1; nth <= 6; nth++ {
 				t.Run(fmt.Sprintf("%s of %v %d", name, op, nth), func(t *testing.T) {
-					recipetest.Bubble(t, func(c *recipetest.Cluster) {
-						t := c.T
+					recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 						m := c.Open("a")
 						q := open(t, m, queue.Options{MaxAttempts: 2})
 						fault := lose(c.Srv.Faults(), zktest.Match{Session: recipetest.SessionOf(m), Op: op, Nth: nth, Times: 1})
@@ -321,8 +311,7 @@ func TestF250_LostReplies(t *testing.T) {
 // If the session ends while the answer to a persistent change is missing, the caller learns
 // that the outcome is not known. What the death set free is taken again.
 func TestF251_SessionEndsWithoutAnswer(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		m := c.Open("a")
 		q := open(t, m, queue.Options{})
 		offer(t, q, "0") // makes the directories
@@ -353,8 +342,7 @@ func TestF251_SessionEndsWithoutAnswer(t *testing.T) {
 // If the answer to a return is lost, and another consumer has the element when the return is
 // repeated, that one keeps it.
 func TestF251_ReturnedAndTaken(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		m := c.Open("a")
 		a, b := open(t, m, queue.Options{}), open(t, c.Open("b"), queue.Options{})
 		offer(t, a, "1")
@@ -376,8 +364,7 @@ func TestF251_ReturnedAndTaken(t *testing.T) {
 // Close ends what is pending.
 // Shutdown fails the callers that wait for elements, and waits for none of them.
 func TestShutdown(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		m := c.Open("a")
 		q := open(t, m, queue.Options{})
 		var all sync.WaitGroup
@@ -396,8 +383,7 @@ func TestShutdown(t *testing.T) {
 }
 
 func TestClose(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		m := c.Open("a")
 		q := open(t, m, queue.Options{MaxLength: 1})
 		offer(t, q, "1")
@@ -428,8 +414,7 @@ func TestClose(t *testing.T) {
 
 // What is too large, or too much, is refused, and nothing of it is in the queue.
 func TestF258_Bounds(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		m := c.Open("a")
 		q := open(t, m, queue.Options{MaxLength: 3, MaxSize: 100})
 		big := open(t, m, queue.Options{MaxSize: 512 << 10})
@@ -472,8 +457,7 @@ func TestF258_Bounds(t *testing.T) {
 // The session of the only consumer is over, and its node is there yet when the consumer looks in
 // the next session. It does not divide the elements with itself.
 func TestF252_OwnSeatOfTheLastSession(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		m, other := c.Open("a"), c.Open("other")
 		q := open(t, m, queue.Options{})
 		for range 4 { // the names of the nodes decide which elements would be whose
@@ -496,8 +480,7 @@ func TestF252_OwnSeatOfTheLastSession(t *testing.T) {
 
 // A full dead/ is an error, and the element is not lost over it.
 func TestF258_DeadIsFull(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		m := c.Open("a")
 		q := open(t, m, queue.Options{})
 		once := open(t, m, queue.Options{MaxAttempts: 1})
@@ -520,8 +503,7 @@ func TestF258_DeadIsFull(t *testing.T) {
 // When ZooKeeper's numbers run out, the queue says so until it is empty; then they begin
 // anew.
 func TestF259_SequenceExhausted(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		q := open(t, c.Open("a"), queue.Options{})
 		offer(t, q, "0")
 		if err := c.Srv.SetSequence(items, 1<<31-1); err != nil {
@@ -544,8 +526,7 @@ func TestF259_SequenceExhausted(t *testing.T) {
 
 // What several goroutines of a process offer at the same time travels together.
 func TestOffersTravelTogether(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		m := c.Open("a")
 		q := open(t, m, queue.Options{})
 		offer(t, q, "first")
@@ -584,8 +565,7 @@ func TestOffersTravelTogether(t *testing.T) {
 // Run acks what fn has done, returns what fn could not do, after a pause, and buries it in
 // the end.
 func TestRun(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		q := open(t, c.Open("a"), queue.Options{MaxAttempts: 3})
 		offer(t, q, "good", "bad", "returned")
 		ctx, cancel := context.WithCancel(t.Context())
@@ -620,8 +600,7 @@ func TestRun(t *testing.T) {
 // Clients that follow ZooKeeper's own recipe can put elements into the queue, and take those
 // that no process has taken.
 func TestOtherClients(t *testing.T) {
-	recipetest.Everywhere(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Everywhere(t, func(t *testing.T, c *recipetest.Cluster) {
 		m, other := c.Open("a"), c.Open("b")
 		q := open(t, m, queue.Options{})
 		offer(t, q, "1")
@@ -642,8 +621,7 @@ func TestOtherClients(t *testing.T) {
 
 // Taking and acking takes few requests, also if many consume.
 func TestRequests(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		const elements, consumers = 1600, 16
 		a := open(t, c.Open("producer"), queue.Options{})
 		for range elements {

@@ -18,8 +18,7 @@ import (
 // An element that is claimed from a list of the session before is free again when its
 // consumer dies, and one that waits hears of it.
 func TestF252_ConsumerOfAnOldListDies(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		dying := c.Open("dying")
 		a, b := open(t, dying, queue.Options{}), open(t, c.Open("b"), queue.Options{})
 		offer(t, b, "1", "2")
@@ -43,8 +42,7 @@ func TestF252_ConsumerOfAnOldListDies(t *testing.T) {
 
 // While one goroutine cannot claim its process's share, another takes what else there is.
 func TestF257_ShareIsBeingClaimed(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		m, busy := c.Open("a"), c.Open("busy")
 		a, b := open(t, m, queue.Options{}), open(t, busy, queue.Options{})
 		offer(t, b, "0")
@@ -85,8 +83,7 @@ func TestF257_ShareIsBeingClaimed(t *testing.T) {
 
 // An element that ZooKeeper refuses to bury is free again, and any consumer can take it.
 func TestF258_BurialIsRefused(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		m := c.Open("a")
 		a, b := open(t, m, queue.Options{MaxAttempts: 1}), open(t, c.Open("b"), queue.Options{})
 		offer(t, b, "1")

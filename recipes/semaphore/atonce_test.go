@@ -39,7 +39,7 @@ func TestF286_CallsOnOnePermits(t *testing.T) {
 		}},
 		{Name: "Unlock", Errs: append(late, manager.ErrUnconfirmed), Ends: true, Do: func(ctx context.Context, p *Permits) error { return p.Unlock(ctx) }},
 	}
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		const permits = 2
 		var gone atomic.Bool
 		a, b := open(c, "a", permits), open(c, "b", permits)
@@ -58,9 +58,9 @@ func TestF286_CallsOnOnePermits(t *testing.T) {
 				others.Go(func() {
 					other := b.lock(1)
 					if p != nil && p.Err() == nil && other.Err() == nil && p.Err() == nil && !gone.Load() {
-						c.T.Error("two processes have more permits than there are")
+						t.Error("two processes have more permits than there are")
 					}
-					recipetest.WantErr(c.T, "unlock of the other process", other.Unlock(context.Background()), nil)
+					recipetest.WantErr(t, "unlock of the other process", other.Unlock(context.Background()), nil)
 				})
 			}
 			if first {
@@ -77,9 +77,9 @@ func TestF286_CallsOnOnePermits(t *testing.T) {
 			defer cancel()
 			all, err := b.TryLock(ctx, permits)
 			if err != nil {
-				c.T.Fatalf("permits are left: %v", err)
+				t.Fatalf("permits are left: %v", err)
 			}
-			recipetest.WantErr(c.T, "unlock", all.Unlock(context.Background()), nil)
+			recipetest.WantErr(t, "unlock", all.Unlock(context.Background()), nil)
 		})
 	})
 }

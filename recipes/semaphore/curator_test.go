@@ -98,8 +98,7 @@ func TestCurator(t *testing.T) {
 
 // Two processes of ours and three clients of Curator's share a semaphore, and a referee
 // counts.
-func (o *curator) together(c *recipetest.Cluster) {
-	t := c.T
+func (o *curator) together(t *testing.T, c *recipetest.Cluster) {
 	const permits = 4
 	users := []user{open(c, "a", permits), open(c, "b", permits)}
 	theirs := []string{"x", "y", "z"}
@@ -155,8 +154,7 @@ func (o *curator) together(c *recipetest.Cluster) {
 }
 
 // Either side waits for the other's permits, in order, and takes the other's number.
-func (o *curator) inTurns(c *recipetest.Cluster) {
-	t := c.T
+func (o *curator) inTurns(t *testing.T, c *recipetest.Cluster) {
 	a := open(c, "a", 2)
 	p := a.lock(2)
 	for _, client := range []string{"x", "y"} {

@@ -34,7 +34,7 @@ func atEveryRequest(t *testing.T, strike func(v *victim, at zktest.Match), wants
 		for n := 1; ; n++ {
 			struck := true
 			t.Run(fmt.Sprintf("%s/%d", way, n), func(t *testing.T) {
-				recipetest.Bubble(t, func(c *recipetest.Cluster) { struck = torment(c, way, n, strike, wants) })
+				recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) { struck = torment(c, way, n, strike, wants) })
 			})
 			if !struck || t.Failed() {
 				if n < 6 {
@@ -148,8 +148,7 @@ func TestF241_GivesUp(t *testing.T) {
 
 // The same while the connection is silent: Lock returns without ZooKeeper.
 func TestF241_GivesUpInAnOutage(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		a, b := open(c, "a", 2), open(c, "b", 2)
 		p := b.lock(1)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -173,8 +172,7 @@ func TestF241_GivesUpInAnOutage(t *testing.T) {
 
 // Released while it is pending, at any time: nothing is left either.
 func TestF241_ReleasedWhilePending(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		a, b := open(c, "a", 2), open(c, "b", 2)
 		p := b.lock(1)
 		waits := a.acquire(t.Context(), 2)
@@ -204,8 +202,7 @@ func openSlow(c *recipetest.Cluster) user {
 // ZooKeeper makes the nodes between the two steps of a Release: the grant has failed, and the
 // request is not withdrawn yet, which the test never does.
 func TestF305_GrantMeetsRelease(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		a := openSlow(c)
 		p := a.Acquire(t.Context(), 1)
 		recipetest.Later(500 * time.Millisecond)
@@ -222,8 +219,7 @@ func TestF305_GrantMeetsRelease(t *testing.T) {
 
 // A caller gives up before the permits are granted, and the goroutine that tells it so is late.
 func TestF305_GrantMeetsTheEnd(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		a := openSlow(c)
 		ctx, giveUp := context.WithCancel(t.Context())
 		p, pending := newPermits(ctx, a.Semaphore, "acquire", 1)
@@ -248,8 +244,7 @@ func TestF242_SessionEnds(t *testing.T) {
 // The session ends between the transaction that creates the nodes and the grant: other
 // processes have the permits then, and the caller gets others.
 func TestF242_SessionEndsAtTheGrant(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		a, b := open(c, "a", 1), open(c, "b", 1)
 		unlock(t, a.lock(1))
 		synctest.Wait() // it takes its watch of the node back
@@ -275,8 +270,7 @@ func TestF242_SessionEndsAtTheGrant(t *testing.T) {
 // Permits end before other processes can have them: when the session expires, and when the
 // connection falls silent.
 func TestF242_SessionEndsInside(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		a, b := open(c, "a", 2), open(c, "b", 2)
 		for _, silent := range []bool{false, true} {
 			p := a.lock(2)
@@ -335,8 +329,7 @@ func TestF243_Deleted(t *testing.T) {
 // A process that has lost one of its permits learns of it, and keeps the others until it has
 // released them. One that waits keeps its place in line.
 func TestF243_LeaseDeleted(t *testing.T) {
-	recipetest.Everywhere(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Everywhere(t, func(t *testing.T, c *recipetest.Cluster) {
 		a, b := open(c, "a", 3), open(c, "b", 3)
 		p, q := a.lock(3), b.acquire(t.Context(), 2)
 		b.wantState(3, 5, 1)
@@ -366,8 +359,7 @@ func TestF243_LeaseDeleted(t *testing.T) {
 }
 
 func TestF245_AnotherNumber(t *testing.T) {
-	recipetest.Everywhere(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Everywhere(t, func(t *testing.T, c *recipetest.Cluster) {
 		any := open(c, "any", 0)
 		_, err := any.Lock(t.Context(), 1)
 		recipetest.WantErr(t, "no number yet", err, ErrMismatch)
@@ -398,8 +390,7 @@ func TestF245_AnotherNumber(t *testing.T) {
 // With more permits those who wait get theirs; with fewer, new ones are granted when few
 // enough are in use, and callers that want more than there are, are refused.
 func TestF246_Resize(t *testing.T) {
-	recipetest.Everywhere(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Everywhere(t, func(t *testing.T, c *recipetest.Cluster) {
 		a, b := open(c, "a", 2), open(c, "b", 2)
 		resize := func(n int) {
 			t.Helper()
@@ -435,8 +426,7 @@ func TestF246_Resize(t *testing.T) {
 
 // The first in line hears of a higher number, although no permit comes free.
 func TestF246_ResizeWakes(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		a, b := open(c, "a", 1), open(c, "b", 1)
 		p, q := a.lock(1), a.acquire(t.Context(), 1)
 		a.wantState(1, 2, 1)
@@ -451,8 +441,7 @@ func TestF246_ResizeWakes(t *testing.T) {
 // A process that does not know of the new number yet grants nothing by the old one: neither
 // at once nor when it has waited. Nor does a TryLock.
 func TestF246_StaleNumber(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		a, b, d := open(c, "a", 4), open(c, "b", 4), open(c, "d", 4)
 		unlock(t, a.lock(1)) // knows that they are 4
 		unlock(t, d.lock(1))
@@ -498,8 +487,7 @@ func TestF246_LostResize(t *testing.T) {
 			for _, rival := range []int{0, 5} {
 				for _, expire := range []bool{false, true} {
 					t.Run(fmt.Sprintf("%s/%v/rival=%d/expire=%v", name, op, rival, expire), func(t *testing.T) {
-						recipetest.Bubble(t, func(c *recipetest.Cluster) {
-							t := c.T
+						recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 							a, b := open(c, "a", 4), open(c, "b", 0)
 							if op == zktest.OpSetData {
 								unlock(t, a.lock(1))
@@ -536,8 +524,7 @@ func TestF246_LostResize(t *testing.T) {
 
 // When ctx ends, Resize returns at once, and says whether anything may have been changed.
 func TestF246_ResizeGivesUp(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		a := open(c, "a", 2)
 		unlock(t, a.lock(1))
 		for op, unknown := range map[zktest.Op]bool{zktest.OpSync: false, zktest.OpSetData: true} {
@@ -560,8 +547,7 @@ func TestF246_ResizeGivesUp(t *testing.T) {
 // A process that has lost its place at the head of the line, and does not know it yet,
 // creates nothing.
 func TestF247_StaleHead(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		a, b := open(c, "a", 1), open(c, "b", 1)
 		unlock(t, a.lock(1))
 		created := 0
@@ -603,8 +589,7 @@ func TestF247_StaleHead(t *testing.T) {
 
 // A server that lags behind delays a grant. It never makes one too many.
 func TestF248_Lag(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		a, b := open(c, "a", 2), open(c, "b", 2)
 		p := b.lock(2)
 		q := a.acquire(t.Context(), 1)
@@ -628,8 +613,7 @@ func TestF248_Lag(t *testing.T) {
 
 // What the server shows may be out of date by the time of the grant, which counts anew.
 func TestF248_LagBehindResize(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		a, b := open(c, "a", 4), open(c, "b", 4)
 		held := b.lock(3)
 		p := b.lock(1)
@@ -652,8 +636,7 @@ func TestF248_LagBehindResize(t *testing.T) {
 }
 
 func TestF249_Close(t *testing.T) {
-	recipetest.Everywhere(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Everywhere(t, func(t *testing.T, c *recipetest.Cluster) {
 		a, b := open(c, "a", 2), open(c, "b", 2)
 		p, first, second := a.lock(1), a.acquire(t.Context(), 2), a.Acquire(t.Context(), 1)
 		q := b.acquire(t.Context(), 2)
@@ -676,8 +659,7 @@ func TestF249_Close(t *testing.T) {
 func TestF246_ResizeGivenUpChangesNothing(t *testing.T) {
 	for _, op := range []zktest.Op{zktest.OpSync, zktest.OpGetData} {
 		t.Run(fmt.Sprint(op), func(t *testing.T) {
-			recipetest.Bubble(t, func(c *recipetest.Cluster) {
-				t := c.T
+			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 				a := open(c, "a", 2)
 				unlock(t, a.lock(1))
 				ctx, cancel := context.WithCancel(t.Context())
@@ -701,8 +683,7 @@ func TestF246_ResizeGivenUpChangesNothing(t *testing.T) {
 // Shutdown fails the callers that wait, the first in line included, and refuses newcomers: it
 // waits for no other process.
 func TestF249_Shutdown(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		a, b := open(c, "a", 1), open(c, "b", 1)
 		p := a.lock(1)
 		first, second := b.acquire(t.Context(), 1), b.acquire(t.Context(), 1)

@@ -45,8 +45,7 @@ func TestF306_HeadOfTheLineDies(t *testing.T) {
 		"one": {1, 0}, "two": {2, 0}, "permits come free later": {1, 4 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			recipetest.Bubble(t, func(c *recipetest.Cluster) {
-				t := c.T
+			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 				b := openIn(c, "b", 3)
 				all := b.lock(3)
 				var dead []user
@@ -88,8 +87,7 @@ func granted(t *testing.T, all ...*Permits) {
 // The one behind the first does not go ahead while the first waits since too few permits are
 // free for it.
 func TestF306_FirstWantsMore(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		a, b, d := openIn(c, "a", 3), openIn(c, "b", 3), openIn(c, "d", 3)
 		held := a.lock(1)
 		first := b.acquire(t.Context(), 3)
@@ -110,8 +108,7 @@ func TestF306_FirstWantsMore(t *testing.T) {
 // Permits are free all the time, since each turn takes a while, and those that wait see that.
 // They keep their order all the same: the line moves.
 func TestF306_SlowLine(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		unlock(t, openIn(c, "first", 5).lock(1))
 		var all sync.WaitGroup
 		for range 12 {
@@ -133,8 +130,7 @@ func TestF306_SlowLine(t *testing.T) {
 
 // A process looks once for all that wait in it, and a few times in a session timeout.
 func TestF306_Looks(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		a, b, d := openIn(c, "a", 1), openIn(c, "b", 1), openIn(c, "d", 1)
 		held := a.lock(1)
 		first := b.acquire(t.Context(), 1)
@@ -178,8 +174,7 @@ func deadHead(c *recipetest.Cluster) (b, living user, waits *Permits) {
 
 // The number of permits is changed again and again: that says nothing of the dead head.
 func TestF337_ResizedMeanwhile(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		b, _, waits := deadHead(c)
 		begun := time.Now()
 		for n := 10; !waits.granted.Settled(); n++ {
@@ -199,8 +194,7 @@ func TestF337_DeadHeadHoldsUpOnce(t *testing.T) {
 	const callers = 12 // of each process
 	for name, processes := range map[string]int{"one process": 1, "two processes": 2} {
 		t.Run(name, func(t *testing.T) {
-			recipetest.Bubble(t, func(c *recipetest.Cluster) {
-				t := c.T
+			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 				b, living, waits := deadHead(c)
 				begun := time.Now()
 				var all sync.WaitGroup
@@ -222,8 +216,7 @@ func TestF337_DeadHeadHoldsUpOnce(t *testing.T) {
 
 // Those behind a first in line that is known to be dead hear soon that a permit has come free.
 func TestF337_PermitsComeFree(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		b, living, waits := deadHead(c)
 		held := []*Permits{waits, living.lock(1)}
 		granted(t, held...)
@@ -250,8 +243,7 @@ func TestF337_PermitsComeFree(t *testing.T) {
 // Callers of TryLock come and go. They do not keep those that wait from noticing that the first
 // in line is dead.
 func TestF337_TryLocksMeanwhile(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		b, _, waits := deadHead(c)
 		begun := time.Now()
 		for !waits.granted.Settled() {
@@ -270,8 +262,7 @@ func TestF337_TryLocksMeanwhile(t *testing.T) {
 // The first in line is a process with several callers, whose turns take a while each. It keeps
 // its place meanwhile, and the one behind it does not go ahead.
 func TestF337_HeadWithManyCallers(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		m := c.Open("first", withTimeout, func(cfg *manager.Config) { cfg.Tenure = -1 })
 		first := newUser(must(New(m, "db", Options{Permits: 3})), c, m)
 		behind := openIn(c, "behind", 3)

@@ -52,7 +52,7 @@ func TestOldPermitsKeepNoLaterOnes(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			recipetest.Bubble(t, func(c *recipetest.Cluster) {
+			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 				u := open(c, "a", 2)
 				first := u.lock(1)
 				ctx, done := first.Context(context.Background())

@@ -127,8 +127,7 @@ func (u user) wantNothing(permits int) {
 // A process whose locks linger keeps its place in line when it has its permits. It does not
 // wait, and lets the next one have the place at once.
 func TestStateOfALingerer(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		m := c.Open("a", func(cfg *manager.Config) { cfg.Linger = time.Hour })
 		s, err := New(m, "db", Options{Permits: 3})
 		recipetest.WantErr(t, "new", err, nil)
@@ -156,8 +155,7 @@ func TestStateOfALingerer(t *testing.T) {
 }
 
 func TestSemaphore(t *testing.T) {
-	recipetest.Everywhere(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Everywhere(t, func(t *testing.T, c *recipetest.Cluster) {
 		a, b := open(c, "a", 3), open(c, "b", 3)
 		p, q := a.lock(1), b.lock(2)
 		if x, _ := p.Token(); x == 0 {
@@ -199,8 +197,7 @@ func must[T any](v T, err error) T {
 // Those who wait get their permits in order, within a process and between processes, and
 // one that wants many is not overtaken by those that want few.
 func TestOrder(t *testing.T) {
-	recipetest.Everywhere(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Everywhere(t, func(t *testing.T, c *recipetest.Cluster) {
 		a, b := open(c, "a", 4), open(c, "b", 4)
 		held := []*Permits{a.lock(1), a.lock(1), a.lock(1)}
 		// In the order of their turns. The third is of another process.
@@ -232,8 +229,7 @@ func TestOrder(t *testing.T) {
 // after the other: no deadlock, as there is if each permit is acquired by itself, or if both
 // may make their nodes and wait.
 func TestF244_TwoWantThreeOfFour(t *testing.T) {
-	recipetest.Everywhere(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Everywhere(t, func(t *testing.T, c *recipetest.Cluster) {
 		a, b, third := open(c, "a", 4), open(c, "b", 4), open(c, "third", 4)
 		const times = 20
 		for i := 0; i < times && !t.Failed(); i++ {
@@ -264,8 +260,7 @@ func TestF244_TwoWantThreeOfFour(t *testing.T) {
 
 // What the package documentation says of requests.
 func TestRequests(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		a := open(c, "a", 8)
 		unlock(t, a.lock(1)) // makes the directories
 		want := func(what string, got map[zktest.Op]uint64, reads, writes uint64) {
@@ -312,8 +307,7 @@ func TestRequests(t *testing.T) {
 }
 
 func TestRefused(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		m := c.Open("a")
 		for _, tt := range []struct {
 			name    string
@@ -371,8 +365,7 @@ func TestRefused(t *testing.T) {
 
 // A large number of permits at a time, up to the bound.
 func TestMany(t *testing.T) {
-	recipetest.Everywhere(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Everywhere(t, func(t *testing.T, c *recipetest.Cluster) {
 		a := open(c, "a", MaxPermits)
 		p := a.lock(MaxPermits)
 		a.wantState(MaxPermits, MaxPermits, 0)
@@ -383,8 +376,7 @@ func TestMany(t *testing.T) {
 
 // Context ends with the permits, and Lost only with their loss.
 func TestContext(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		a := open(c, "a", 2)
 		p, q := a.lock(1), a.lock(1)
 		ctx, done := p.Context(t.Context())

@@ -15,13 +15,13 @@ import (
 // shard alive. The shard is lost each time, and the process gets it again. Shard.Revoked
 // tells: all that a grant has leads to that channel, and the channel to nothing.
 func TestOldShardKeepsNoLaterOne(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		type given struct {
 			ctx   context.Context //nolint:containedctx // what a program keeps
 			shard shards.Shard
 		}
 		got := make(chan given)
-		ctx, stop := context.WithCancel(c.T.Context())
+		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)
 		m := c.Open("a")
 		go func() {
@@ -34,7 +34,7 @@ func TestOldShardKeepsNoLaterOne(t *testing.T) {
 		lose := func() given {
 			g := <-got
 			grant, err := g.shard.Hold.Grant()
-			recipetest.WantErr(c.T, "grant", err, nil)
+			recipetest.WantErr(t, "grant", err, nil)
 			c.Remove(grant.Path)
 			<-g.ctx.Done()
 			return g
@@ -43,6 +43,6 @@ func TestOldShardKeepsNoLaterOne(t *testing.T) {
 		recipetest.WantCollected(c, old, func() *byte { return (*byte)(reflect.ValueOf(lose().shard.Revoked).UnsafePointer()) })
 		stop()
 		<-got // the last
-		recipetest.WantErr(c.T, "run", <-ended, context.Canceled)
+		recipetest.WantErr(t, "run", <-ended, context.Canceled)
 	})
 }

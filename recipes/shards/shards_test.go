@@ -154,7 +154,7 @@ func options(id string, n int) shards.Options {
 // Shards are divided anew when processes come and go. When all have gone, nothing is left
 // but the spec.
 func TestRun(t *testing.T) {
-	recipetest.Everywhere(t, func(c *recipetest.Cluster) {
+	recipetest.Everywhere(t, func(t *testing.T, c *recipetest.Cluster) {
 		const n = 20
 		l := newLedger(c)
 		all := make(map[string]*run)
@@ -164,24 +164,24 @@ func TestRun(t *testing.T) {
 			here = append(here, id)
 			c.Until(fmt.Sprint("the shards are divided among ", here), func() bool { return l.assigned(n, here...) })
 		}
-		all["b"].end(c.T)
+		all["b"].end(t)
 		c.Until("b's shards are the others'", func() bool { return l.assigned(n, "a", "c") })
-		all["a"].end(c.T)
-		all["c"].end(c.T)
+		all["a"].end(t)
+		all["c"].end(t)
 		if c.Srv == nil {
 			return
 		}
 		recipetest.Later(time.Second)
 		for i := range n {
 			if left := c.Srv.Children(fmt.Sprintf("%s/shards/%d", dir, i)); len(left) > 0 {
-				c.T.Errorf("nodes are left of shard %d: %q", i, left)
+				t.Errorf("nodes are left of shard %d: %q", i, left)
 			}
 		}
 		if left := c.Srv.Children(dir + "/members"); len(left) > 0 {
-			c.T.Errorf("members are left: %q", left)
+			t.Errorf("members are left: %q", left)
 		}
 		if w := c.Srv.AllWatches(); w != (zktest.WatchCount{Data: len(all)}) { // of mailboxes
-			c.T.Errorf("watches are left: %+v", w)
+			t.Errorf("watches are left: %+v", w)
 		}
 	})
 }
@@ -189,7 +189,7 @@ func TestRun(t *testing.T) {
 // A process that comes late is not waited for: shards whose owner stays do not change
 // hands, and the others change hands once.
 func TestF230_OnlyWhatMustMoves(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		const n = 40
 		l := newLedger(c)
 		a, b := start(c.Open("a"), options("a", n), l.work("a")), start(c.Open("b"), options("b", n), l.work("b"))
@@ -199,17 +199,17 @@ func TestF230_OnlyWhatMustMoves(t *testing.T) {
 		c.Until("three have them", func() bool { return l.assigned(n, "a", "b", "c") })
 		moves, _ := moved(shards.Assign(n, []string{"a", "b"}), shards.Assign(n, []string{"a", "b", "c"}))
 		if got := l.count() - before; got != moves {
-			c.T.Errorf("%d shards have changed hands, %d had to", got, moves)
+			t.Errorf("%d shards have changed hands, %d had to", got, moves)
 		}
 		for _, r := range []*run{a, b, third} {
-			r.end(c.T)
+			r.end(t)
 		}
 	})
 }
 
 // While processes come and go in quick succession, owners keep what they have.
 func TestF231_Settle(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		const n = 20
 		l := newLedger(c)
 		o := options("a", n)
@@ -220,19 +220,19 @@ func TestF231_Settle(t *testing.T) {
 		for range 5 {
 			b := start(m, options("b", n), l.work("b"))
 			recipetest.Later(5 * time.Second)
-			b.end(c.T)
+			b.end(t)
 			recipetest.Later(time.Second)
 		}
 		if !l.assigned(n, "a") || l.count() != n {
-			c.T.Errorf("shards were taken %d times; now %v have them", l.count(), l.shares())
+			t.Errorf("shards were taken %d times; now %v have them", l.count(), l.shares())
 		}
 		b := start(m, options("b", n), l.work("b"))
 		recipetest.Later(11 * time.Second)
 		if !l.assigned(n, "a", "b") {
-			c.T.Errorf("after Settle %v have the shards", l.shares())
+			t.Errorf("after Settle %v have the shards", l.shares())
 		}
-		b.end(c.T)
-		a.end(c.T)
+		b.end(t)
+		a.end(t)
 	})
 }
 
@@ -260,15 +260,15 @@ func TestF232_ProcessIsLost(t *testing.T) {
 		"restart": func(c *recipetest.Cluster, _ *manager.Manager) { c.Srv.Restart() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			recipetest.Bubble(t, func(c *recipetest.Cluster) {
+			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 				l := newLedger(c)
 				m := c.Open("a")
 				a, b := start(m, options("a", n), l.work("a")), start(c.Open("b"), options("b", n), l.work("b"))
 				c.Until("two have them", func() bool { return l.assigned(n, "a", "b") })
 				harm(c, m)
 				c.Until("two have them again", func() bool { return l.assigned(n, "a", "b") })
-				a.end(c.T)
-				b.end(c.T)
+				a.end(t)
+				b.end(t)
 			})
 		})
 	}
@@ -277,8 +277,7 @@ func TestF232_ProcessIsLost(t *testing.T) {
 // A function that ignores Revoked is interrupted after Grace. Its shard stays this
 // process's until it has returned, however long that takes.
 func TestF233_SlowOwner(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		const n = 2
 		l := newLedger(c)
 		revoked, ended := make(chan time.Time, n), make(chan time.Time, n)
@@ -318,7 +317,7 @@ func TestF233_SlowOwner(t *testing.T) {
 // An error of a function ends Run, which returns it; the shards go to others. What a
 // function returns that was interrupted is no error.
 func TestF234_FunctionFails(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		const n = 10
 		l := newLedger(c)
 		full := errors.New("disk full")
@@ -337,18 +336,17 @@ func TestF234_FunctionFails(t *testing.T) {
 		c.Until("two have them, since functions were interrupted", func() bool { return l.assigned(n, "a", "b") })
 		fail <- struct{}{}
 		if err := a.wait(); err != full {
-			c.T.Errorf("run: %v", err)
+			t.Errorf("run: %v", err)
 		}
 		c.Until("the other has them", func() bool { return l.assigned(n, "b") })
-		b.end(c.T)
+		b.end(t)
 	})
 }
 
 // A function fails in an outage, while the process looks at the shards of one that seems to be
 // dead: Run ends, and does not wait for ZooKeeper.
 func TestF332_FunctionFailsInAnOutage(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		const n = 10
 		l, m := newLedger(c), c.Open("a")
 		full := errors.New("disk full")
@@ -385,7 +383,7 @@ func TestF332_FunctionFailsInAnOutage(t *testing.T) {
 
 // A function that returns early has its shard kept, and is not called again.
 func TestF234_FunctionReturnsEarly(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		const n = 10
 		calls := make(chan int, 100)
 		m := c.Open("a")
@@ -395,23 +393,22 @@ func TestF234_FunctionReturnsEarly(t *testing.T) {
 		})
 		recipetest.Later(time.Minute)
 		if len(calls) != n {
-			c.T.Errorf("%d calls", len(calls))
+			t.Errorf("%d calls", len(calls))
 		}
 		l := newLedger(c)
 		b := start(c.Open("b"), options("b", n), l.work("b"))
 		recipetest.Later(time.Minute)
 		if got, want := l.shares()["b"], n/2; got != want || len(calls) != n {
-			c.T.Errorf("the other has %d shards, want %d; %d calls", got, want, len(calls))
+			t.Errorf("the other has %d shards, want %d; %d calls", got, want, len(calls))
 		}
-		b.end(c.T)
-		a.end(c.T)
+		b.end(t)
+		a.end(t)
 	})
 }
 
 // Processes that would divide the shards differently are refused.
 func TestF235_Mismatch(t *testing.T) {
-	recipetest.Everywhere(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Everywhere(t, func(t *testing.T, c *recipetest.Cluster) {
 		l := newLedger(c)
 		a := start(c.Open("a"), options("a", 4), l.work("a"))
 		c.Until("one has them", func() bool { return l.assigned(4, "a") })
@@ -441,13 +438,13 @@ func TestF236_EachAnswerLost(t *testing.T) {
 	for _, op := range []zktest.Op{zktest.OpGetData, zktest.OpCreateContainer, zktest.OpCreate, zktest.OpMulti, zktest.OpGetChildren2, zktest.OpDelete} {
 		for nth := 1; nth <= 3; nth++ {
 			t.Run(fmt.Sprint(op, nth), func(t *testing.T) {
-				recipetest.Bubble(t, func(c *recipetest.Cluster) {
+				recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 					l := newLedger(c)
 					m := c.Open("a")
 					c.Srv.Faults().DropReply(zktest.Match{Session: recipetest.SessionOf(m), Op: op, Nth: nth, Times: 1})
 					a := start(m, options("a", 4), l.work("a"))
 					c.Until("it has them", func() bool { return l.assigned(4, "a") })
-					a.end(c.T)
+					a.end(t)
 				})
 			})
 		}
@@ -456,44 +453,44 @@ func TestF236_EachAnswerLost(t *testing.T) {
 
 // Two processes that start at the same time both find that there is no spec.
 func TestF236_SpecMadeByTwo(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		l := newLedger(c)
 		m := c.Open("a")
 		a := start(m, options("a", 4), l.work("a"))
 		c.Until("it has them", func() bool { return l.assigned(4, "a") })
-		a.end(c.T)
+		a.end(t)
 		spec, _, _ := c.Srv.Get(dir + "/spec")
 		c.Remove(dir + "/spec")
 		var once sync.Once
 		c.Srv.OnRequest(func(_ int64, op zktest.Op, path string) {
 			if op == zktest.OpCreate && path == dir+"/spec" {
-				once.Do(func() { recipetest.WantErr(c.T, "create", c.Srv.CreateAll(path, spec), nil) })
+				once.Do(func() { recipetest.WantErr(t, "create", c.Srv.CreateAll(path, spec), nil) })
 			}
 		})
 		a = start(m, options("a", 4), l.work("a"))
 		c.Until("it has them", func() bool { return l.assigned(4, "a") })
-		a.end(c.T)
+		a.end(t)
 	})
 }
 
 // Close of the Manager ends Run. A group that cannot be read, or a lock that cannot be
 // had, ends it with the reason.
 func TestF237_RunEnds(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		l := newLedger(c)
 		m := c.Open("a")
 		a := start(m, options("a", 4), l.work("a"))
 		c.Until("it has them", func() bool { return l.assigned(4, "a") })
-		recipetest.WantErr(c.T, "close", m.Close(), nil)
-		recipetest.WantErr(c.T, "run", a.wait(), manager.ErrClosed)
-		recipetest.WantErr(c.T, "run", shards.Run(c.T.Context(), m, options("a", 4), nil), manager.ErrClosed)
+		recipetest.WantErr(t, "close", m.Close(), nil)
+		recipetest.WantErr(t, "run", a.wait(), manager.ErrClosed)
+		recipetest.WantErr(t, "run", shards.Run(t.Context(), m, options("a", 4), nil), manager.ErrClosed)
 	})
 	for _, match := range []zktest.Match{{Op: zktest.OpGetChildren2, Path: dir + "/members", Times: zktest.Every}, {Path: dir + "/shards/2", Times: zktest.Every}} {
-		recipetest.Bubble(t, func(c *recipetest.Cluster) {
+		recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 			c.Srv.Faults().FailRequest(match, zktest.CodeNoAuth)
 			l := newLedger(c)
 			a := start(c.Open("a"), options("a", 4), l.work("a"))
-			recipetest.WantErr(c.T, "run", a.wait(), zkio.ErrNoAuth)
+			recipetest.WantErr(t, "run", a.wait(), zkio.ErrNoAuth)
 		})
 	}
 }
@@ -501,8 +498,7 @@ func TestF237_RunEnds(t *testing.T) {
 // Shutdown of the Manager ends Run at once, although it has all its shards, and waits for
 // nothing. Others have the shards right after.
 func TestF329_ShutdownEndsRun(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		l := newLedger(c)
 		m := c.Open("a")
 		a := start(m, options("a", 4), l.work("a"))
@@ -527,29 +523,28 @@ func TestF329_ShutdownEndsRun(t *testing.T) {
 
 // While another process has the id, Run waits.
 func TestF238_IdIsTaken(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		l := newLedger(c)
 		a := start(c.Open("a"), options("a", 4), l.work("first"))
 		c.Until("it has them", func() bool { return l.count() == 4 })
 		b := start(c.Open("b"), options("a", 4), l.work("second"))
 		recipetest.Later(time.Minute)
 		if got := l.shares(); got["first"] != 4 {
-			c.T.Errorf("the shares are %v", got)
+			t.Errorf("the shares are %v", got)
 		}
-		a.end(c.T)
+		a.end(t)
 		synctest.Wait()
 		if got := l.shares(); got["second"] != 4 {
-			c.T.Errorf("then the shares are %v", got)
+			t.Errorf("then the shares are %v", got)
 		}
-		b.end(c.T)
+		b.end(t)
 	})
 }
 
 // A second call of Run of the same Manager would share its locks: two owners of a shard, with
 // one token. It is refused until the first has returned, however it spells the id.
 func TestF304_RunOfTheSameManager(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		l := newLedger(c)
 		m, other := c.Open("a"), c.Open("b")
 		finish := make(chan struct{})
@@ -584,8 +579,7 @@ func TestF304_RunOfTheSameManager(t *testing.T) {
 // A process that divides the shards as an older version did is not joined by one that would
 // divide them otherwise: the two would never agree on who is to have what.
 func TestF307_AnotherDivision(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		m := c.Open("a")
 		recipetest.WantErr(t, "create", c.Srv.CreateAll(dir+"/spec", []byte(`{"shards":4,"algorithm":"bounded-rendezvous-fnv1a-1"}`)), nil)
 		err := shards.Run(t.Context(), m, options("a", 4), nil)
@@ -623,8 +617,7 @@ func TestF308_GroupWithoutRest(t *testing.T) {
 		}, 2 * settle},
 	} {
 		t.Run(name, func(t *testing.T) {
-			recipetest.Bubble(t, func(c *recipetest.Cluster) {
-				t := c.T
+			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 				l := newLedger(c)
 				o := options("a", n)
 				o.Settle = settle
@@ -668,8 +661,7 @@ func TestF336_HeirIsDead(t *testing.T) {
 		"of two with a": {"b", "x"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			recipetest.Bubble(t, func(c *recipetest.Cluster) {
-				t := c.T
+			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 				l := newLedger(c)
 				living := []string{"a", "c"}
 				runs := []*run{start(c.Open("a"), options("a", n), l.work("a")), start(c.Open("c"), options("c", n), l.work("c"))}
@@ -728,8 +720,7 @@ func TestF336_HeirIsLate(t *testing.T) {
 	const n = 10
 	for name, heirFirst := range map[string]bool{"its shards were taken": true, "its shards were kept": false} {
 		t.Run(name, func(t *testing.T) {
-			recipetest.Bubble(t, func(c *recipetest.Cluster) {
-				t := c.T
+			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 				l := newLedger(c)
 				var a *run
 				begin := func() {
@@ -803,8 +794,7 @@ func TestF336_DeputyIsDead(t *testing.T) {
 			x, y = ghost, other
 		}
 	}
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		l := newLedger(c)
 		dies := c.Open("dies")
 		a, last := start(c.Open("a"), options("a", n), l.work("a")), start(dies, options("dies", n), l.work("dies"))

@@ -18,8 +18,7 @@ import (
 // A function ends with what it has succeeded with, with what ZooKeeper refuses, and with a
 // verdict, whatever the class of that. It is run again after any other error.
 func TestHowItEnds(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		a := c.Open("p").Access()
 		for name, tt := range map[string]struct {
 			end, want error
@@ -55,8 +54,7 @@ var errSome = errors.New("some error")
 
 // A result that comes after the caller has given up is not read: the race detector sees that.
 func TestGivenUpMeanwhile(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		a := c.Open("p").Access()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -76,8 +74,7 @@ func TestGivenUpMeanwhile(t *testing.T) {
 
 // Close ends what no caller can give up, with ErrClosed alone.
 func TestTellEndsWithClose(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		m := c.Open("p")
 		told := make(chan error)
 		go func() { told <- access.Tell(m.Access(), func(*zkio.Session) error { return errSome }) }()
@@ -91,8 +88,7 @@ func TestTellEndsWithClose(t *testing.T) {
 
 // The error of an operation that was given up says that ZooKeeper was away, and no other does.
 func TestErrorSaysOutage(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		m := c.Open("p")
 		if err := access.Error(m.Access(), "op", "name", nil); err != nil {
 			t.Errorf("got error %v for nil", err)
@@ -110,8 +106,7 @@ func TestErrorSaysOutage(t *testing.T) {
 
 // Each gives the nodes that are there, with whose they are. It fails with what ZooKeeper refuses.
 func TestEach(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		a := c.Open("p").Access()
 		for _, path := range []string{"/1", "/3"} {
 			recipetest.WantErr(t, "create", c.Srv.Create(path, []byte(path)), nil)

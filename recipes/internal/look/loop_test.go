@@ -96,16 +96,16 @@ func TestLooksAgain(t *testing.T) {
 		"another goroutine": func(_ *recipetest.Cluster, r *running) error { r.Bell.Ring(); return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
-			recipetest.Bubble(t, func(c *recipetest.Cluster) {
+			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 				r := run(c, 0)
 				for n := range int32(3) {
 					recipetest.Later(time.Minute)
 					r.wantLooks(c, 1+n)
-					recipetest.WantErr(c.T, name, news(c, r), nil)
+					recipetest.WantErr(t, name, news(c, r), nil)
 				}
 				synctest.Wait()
 				r.endWith(true, nil)
-				recipetest.WantErr(c.T, "run", <-r.ended, nil)
+				recipetest.WantErr(t, "run", <-r.ended, nil)
 			})
 		})
 	}
@@ -113,7 +113,7 @@ func TestLooksAgain(t *testing.T) {
 
 // With Again a Loop looks without news as well. A look can change how soon.
 func TestLooksAnyway(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		r := run(c, 10*time.Second)
 		recipetest.Later(35 * time.Second)
 		r.wantLooks(c, 4)
@@ -121,7 +121,7 @@ func TestLooksAnyway(t *testing.T) {
 		recipetest.Later(time.Minute)
 		r.wantLooks(c, 5)
 		r.endWith(true, nil)
-		recipetest.WantErr(c.T, "run", <-r.ended, nil)
+		recipetest.WantErr(t, "run", <-r.ended, nil)
 	})
 }
 
@@ -145,13 +145,13 @@ func TestEnds(t *testing.T) {
 		"Close": {func(r *running) { _ = r.m.Close() }, manager.ErrClosed},
 	} {
 		t.Run(name, func(t *testing.T) {
-			recipetest.Bubble(t, func(c *recipetest.Cluster) {
+			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 				r := run(c, 0)
 				tt.end(r)
-				recipetest.WantErr(c.T, "run", <-r.ended, tt.want)
+				recipetest.WantErr(t, "run", <-r.ended, tt.want)
 				synctest.Wait()
 				if w := c.Srv.AllWatches(); w != (zktest.WatchCount{}) {
-					c.T.Errorf("watches are left: %+v", w)
+					t.Errorf("watches are left: %+v", w)
 				}
 			})
 		})
@@ -160,29 +160,29 @@ func TestEnds(t *testing.T) {
 
 // A look that is under way when the caller gives up is not cut short: its watch would be left.
 func TestGivesUpDuringALook(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		r := run(c, 0)
 		late := c.Srv.Faults().DelayReply(zktest.Match{Session: recipetest.SessionOf(r.m), Op: zktest.OpGetData, Times: 1}, time.Second)
 		r.Bell.Ring()
 		<-late.Hit()
 		r.cancel(errSome)
-		recipetest.WantErr(c.T, "run", <-r.ended, errSome)
+		recipetest.WantErr(t, "run", <-r.ended, errSome)
 		if w := c.Srv.AllWatches(); w != (zktest.WatchCount{}) {
-			c.T.Errorf("watches are left: %+v", w)
+			t.Errorf("watches are left: %+v", w)
 		}
 	})
 }
 
 // To take a watch back at the server costs a request, and to forget it none.
 func TestUnwatch(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		m := c.Open("p")
-		recipetest.WantErr(c.T, "create", c.Srv.Create(path, nil), nil)
+		recipetest.WantErr(t, "create", c.Srv.Create(path, nil), nil)
 		for _, forget := range []bool{false, true} {
 			l := look.New(m.Access(), m.Access().Context())
 			l.Watch(path)
 			var cost map[zktest.Op]uint64
-			err := l.Run(c.T.Context(), func(s *zkio.Session) (bool, error) {
+			err := l.Run(t.Context(), func(s *zkio.Session) (bool, error) {
 				_, _, err := s.Get(path)
 				cost = c.Count(func() {
 					if l.Unwatch(s, dir); forget {
@@ -193,9 +193,9 @@ func TestUnwatch(t *testing.T) {
 				})
 				return true, err
 			})
-			recipetest.WantErr(c.T, "run", err, nil)
+			recipetest.WantErr(t, "run", err, nil)
 			if len(cost) > 0 == forget || c.Srv.Watches(path).Data > 0 != forget {
-				c.T.Errorf("forget %v: it cost %v; watches: %+v", forget, cost, c.Srv.Watches(path))
+				t.Errorf("forget %v: it cost %v; watches: %+v", forget, cost, c.Srv.Watches(path))
 			}
 		}
 	})

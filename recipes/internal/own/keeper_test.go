@@ -66,8 +66,7 @@ func TestLost(t *testing.T) {
 		}, errGone},
 	} {
 		t.Run(name, func(t *testing.T) {
-			recipetest.Bubble(t, func(c *recipetest.Cluster) {
-				t := c.T
+			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 				m := c.Open("a")
 				n := keep(c, m, own.NewKeeper(m.Access(), errGone))
 				ctx, done := n.Context(t.Context())
@@ -99,8 +98,7 @@ func TestLost(t *testing.T) {
 
 // What its owner deletes is not lost, and nothing is kept of it.
 func TestDelete(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		m := c.Open("a")
 		n := keep(c, m, own.NewKeeper(m.Access(), errGone))
 		recipetest.WantErr(t, "delete", n.Delete(m.Access().Session()), nil)
@@ -119,8 +117,7 @@ func TestDelete(t *testing.T) {
 // The owner forgets a node, which another client has deleted, while the question whether it is
 // there is under way: the watch that the question leaves is taken back.
 func TestForgetDuringALook(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		m := c.Open("a")
 		n := keep(c, m, own.NewKeeper(m.Access(), errGone))
 		look := c.Srv.Faults().DelayReply(zktest.Match{Session: recipetest.SessionOf(m), Op: zktest.OpExists, Times: 1}, time.Second)
@@ -139,8 +136,7 @@ func TestForgetDuringALook(t *testing.T) {
 // The answer to a delete is lost, and the last watcher of the path ends while the question whether
 // the node is there is under way: the watch that the question leaves is taken back.
 func TestF222_UnwatchedDuringADelete(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		m := c.Open("a")
 		n := keep(c, m, own.NewKeeper(m.Access(), errGone))
 		s := m.Access().Session()
@@ -186,7 +182,7 @@ func deleteAgain(c *recipetest.Cluster, strike func(session int64), meanwhile fu
 // If the answer to a delete is lost, another process may have made a node at the same path
 // by the time at which it is repeated. That one stays.
 func TestDeleteSparesAnother(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		deleteAgain(c, func(session int64) {
 			c.Srv.Faults().DropReply(zktest.Match{Session: session, Op: zktest.OpDelete, Times: 1})
 		}, func() {})
@@ -196,7 +192,7 @@ func TestDeleteSparesAnother(t *testing.T) {
 // The same if the request is lost, another client has deleted the node, and the server lags behind:
 // it still shows that the node is there.
 func TestF226_DeleteByALaggingServer(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		deleteAgain(c, func(session int64) {
 			c.Srv.Faults().Lag(-1, session)
 			c.Srv.Faults().DropRequest(zktest.Match{Session: session, Op: zktest.OpDelete, Times: 1})
@@ -207,8 +203,7 @@ func TestF226_DeleteByALaggingServer(t *testing.T) {
 // The owner of a node that another client deleted leaves the one alone that another process
 // has made at its place.
 func TestDeleteOfALostNodeSparesAnother(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		m, other := c.Open("a"), c.Open("b")
 		n := keep(c, m, own.NewKeeper(m.Access(), errGone))
 		recipetest.Later(time.Minute)
@@ -230,8 +225,7 @@ func TestDeleteOfALostNodeSparesAnother(t *testing.T) {
 func TestReplacedUnseen(t *testing.T) {
 	for name, outage := range map[string]bool{"during an outage": true, "before it is watched": false} {
 		t.Run(name, func(t *testing.T) {
-			recipetest.Bubble(t, func(c *recipetest.Cluster) {
-				t := c.T
+			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 				m, other := c.Open("a"), c.Open("b")
 				n := keep(c, m, own.NewKeeper(m.Access(), errGone))
 				if outage {
@@ -262,8 +256,7 @@ func (s slow) PathChanged(string, zkio.Event) { <-s }
 
 // The news of the deletion of an earlier node at the same path come late.
 func TestNewsOfAnEarlierNode(t *testing.T) {
-	recipetest.Bubble(t, func(c *recipetest.Cluster) {
-		t := c.T
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		m := c.Open("a")
 		k := own.NewKeeper(m.Access(), errGone)
 		n := keep(c, m, k)

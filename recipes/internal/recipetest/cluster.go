@@ -35,9 +35,9 @@ type Cluster struct {
 
 // Bubble runs test on an embedded server in a synctest bubble. It fails if goroutines are
 // left when the test returns.
-func Bubble(t *testing.T, test func(c *Cluster)) {
+func Bubble(t *testing.T, test func(t *testing.T, c *Cluster)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { test(embedded(t, zktest.Config{})) })
+	synctest.Test(t, func(t *testing.T) { test(t, embedded(t, zktest.Config{})) })
 }
 
 func embedded(t *testing.T, cfg zktest.Config) *Cluster {
@@ -52,16 +52,16 @@ func embedded(t *testing.T, cfg zktest.Config) *Cluster {
 }
 
 // OnReal runs test on a real server, with a root of its own.
-func OnReal(t *testing.T, test func(c *Cluster)) {
+func OnReal(t *testing.T, test func(t *testing.T, c *Cluster)) {
 	t.Helper()
 	zk := realzk.Shared(t)
 	root := "/" + strings.NewReplacer("/", "-", " ", "_").Replace(t.Name()) + "-" + time.Now().Format("150405.000000")
-	test(&Cluster{T: t, Real: zk, Root: root, addr: zk.Addr(), dial: new(net.Dialer).DialContext})
+	test(t, &Cluster{T: t, Real: zk, Root: root, addr: zk.Addr(), dial: new(net.Dialer).DialContext})
 }
 
 // Everywhere runs test on the embedded server and on a real one, beside other such tests: on
 // a real server they wait most of the time.
-func Everywhere(t *testing.T, test func(c *Cluster)) {
+func Everywhere(t *testing.T, test func(t *testing.T, c *Cluster)) {
 	t.Helper()
 	t.Parallel()
 	t.Run("embedded", func(t *testing.T) { Bubble(t, test) })

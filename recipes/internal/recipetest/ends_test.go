@@ -108,8 +108,7 @@ func TestEndsBetweenTwoRequests(t *testing.T) {
 				for n := 1; ; n++ {
 					struck := false
 					t.Run(fmt.Sprintf("%s/%s/%s/%d", recipe, event, kind, n), func(t *testing.T) {
-						recipetest.Bubble(t, func(c *recipetest.Cluster) {
-							t := c.T
+						recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 							victim, other := c.Open("victim"), c.Open("other")
 							ctx, cancel := context.WithCancel(t.Context())
 							defer cancel()
