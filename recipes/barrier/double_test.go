@@ -438,7 +438,7 @@ func TestF263_LeavesBeforeItIsWatched(t *testing.T) {
 // The session ends, or an administrator deletes the node: who waits enters again, and who is
 // inside has lost its place.
 func TestF264_SessionEnds(t *testing.T) {
-	for name, end := range map[string]func(c *recipetest.Cluster, m *manager.Manager){
+	recipetest.Bubbles(t, map[string]func(c *recipetest.Cluster, m *manager.Manager){
 		"expired": func(c *recipetest.Cluster, m *manager.Manager) { c.Expire(m) },
 		"deleted": func(c *recipetest.Cluster, m *manager.Manager) {
 			for _, name := range c.Srv.Children("/holdfast/b/members") {
@@ -448,33 +448,29 @@ func TestF264_SessionEnds(t *testing.T) {
 			}
 			recipetest.Later(20 * time.Second)
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
-				all := processes(c, 2, 2)
-				first := enter(t, t.Context(), all[0])
-				synctest.Wait()
-				end(c, all[0].m)
-				wantWaiting(c, "alone", first)
-				if n := len(inside(c, all[0].m, inPrefix)); n != 1 {
-					t.Errorf("%d nodes", n)
-				}
-				b, err := all[1].d.Enter(t.Context())
-				recipetest.WantErr(t, "the second", err, nil)
-				a, err := first.wait()
-				recipetest.WantErr(t, "the first", err, nil)
-				ctx, done := a.Context(t.Context())
-				defer done()
-				end(c, all[0].m)
-				<-a.Lost()
-				recipetest.WantErr(t, "lost", a.Err(), ErrLost)
-				synctest.Wait()
-				recipetest.WantErr(t, "its context", context.Cause(ctx), ErrLost)
-				wantDied(t, b.Leave(t.Context()), "a")
-				recipetest.WantErr(t, "leave", a.Leave(t.Context()), ErrLost)
-			})
-		})
-	}
+	}, func(t *testing.T, c *recipetest.Cluster, end func(c *recipetest.Cluster, m *manager.Manager)) {
+		all := processes(c, 2, 2)
+		first := enter(t, t.Context(), all[0])
+		synctest.Wait()
+		end(c, all[0].m)
+		wantWaiting(c, "alone", first)
+		if n := len(inside(c, all[0].m, inPrefix)); n != 1 {
+			t.Errorf("%d nodes", n)
+		}
+		b, err := all[1].d.Enter(t.Context())
+		recipetest.WantErr(t, "the second", err, nil)
+		a, err := first.wait()
+		recipetest.WantErr(t, "the first", err, nil)
+		ctx, done := a.Context(t.Context())
+		defer done()
+		end(c, all[0].m)
+		<-a.Lost()
+		recipetest.WantErr(t, "lost", a.Err(), ErrLost)
+		synctest.Wait()
+		recipetest.WantErr(t, "its context", context.Cause(ctx), ErrLost)
+		wantDied(t, b.Leave(t.Context()), "a")
+		recipetest.WantErr(t, "leave", a.Leave(t.Context()), ErrLost)
+	})
 }
 
 // The session ends with a request under way by which the process begins the round, or leaves.
@@ -890,63 +886,55 @@ func TestClose(t *testing.T) {
 // A process is told to stop: its callers give up, and it shuts its Manager down at once. Its
 // member has left, and has not died, whatever has become of the request that says so.
 func TestF270_LeavesAndShutsDown(t *testing.T) {
-	for name, match := range map[string]zktest.Match{
+	recipetest.Bubbles(t, map[string]zktest.Match{
 		"at once":               {},
 		"its request is lost":   {Op: zktest.OpMulti, Nth: 1},
 		"so is its second one":  {Op: zktest.OpMulti, Nth: 1, Times: 2},
 		"it looks for its node": {Op: zktest.OpGetData, Nth: 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
-				all := processes(c, 3, 2)
-				stages := enterAll(c, all[:2]...)
-				if match.Op != 0 {
-					match.Session = recipetest.SessionOf(all[0].m)
-					c.Srv.Faults().DropRequest(match)
-				}
-				ctx, cancel := context.WithCancel(t.Context())
-				cancel()
-				recipetest.WantErr(t, "leave", stages[0].Leave(ctx), context.Canceled)
-				recipetest.WantErr(t, "shut down", all[0].m.Shutdown(t.Context()), nil)
-				leaveAll(c, nil, stages[1])
-				leaveAll(c, nil, enterAll(c, all[1:]...)...)
-			})
-		})
-	}
+	}, func(t *testing.T, c *recipetest.Cluster, match zktest.Match) {
+		all := processes(c, 3, 2)
+		stages := enterAll(c, all[:2]...)
+		if match.Op != 0 {
+			match.Session = recipetest.SessionOf(all[0].m)
+			c.Srv.Faults().DropRequest(match)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		recipetest.WantErr(t, "leave", stages[0].Leave(ctx), context.Canceled)
+		recipetest.WantErr(t, "shut down", all[0].m.Shutdown(t.Context()), nil)
+		leaveAll(c, nil, stages[1])
+		leaveAll(c, nil, enterAll(c, all[1:]...)...)
+	})
 }
 
 // The same while the callers wait to enter, and a round begins with one of them at the very
 // moment: Shutdown has it leave.
 func TestF270_EntersAndShutsDown(t *testing.T) {
-	for name, gives := range map[string]bool{"its caller gives up": true, "its caller waits": false} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
-				all := processes(c, 2, 2)
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				enters := enter(t, ctx, all[0])
-				synctest.Wait()
-				requests := c.Srv.Faults().BlockRequests(recipetest.SessionOf(all[0].m))
-				want := manager.ErrClosed
-				if gives {
-					want = context.Canceled
-					cancel()
-					_, _ = enters.wait()
-				}
-				shuts := begin(t, func() (struct{}, error) { return struct{}{}, all[0].m.Shutdown(t.Context()) })
-				_, err := enters.wait()
-				recipetest.WantErr(t, "enter", err, want)
-				synctest.Wait()
-				st, err := all[1].d.Enter(t.Context())
-				recipetest.WantErr(t, "the other enters", err, nil)
-				requests.Remove()
-				_, err = shuts.wait()
-				recipetest.WantErr(t, "shut down", err, nil)
-				leaveAll(c, nil, st)
-				untilInside(c, all[1].m, "", 0)
-			})
-		})
-	}
+	recipetest.Bubbles(t, map[string]bool{"its caller gives up": true, "its caller waits": false}, func(t *testing.T, c *recipetest.Cluster, gives bool) {
+		all := processes(c, 2, 2)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		enters := enter(t, ctx, all[0])
+		synctest.Wait()
+		requests := c.Srv.Faults().BlockRequests(recipetest.SessionOf(all[0].m))
+		want := manager.ErrClosed
+		if gives {
+			want = context.Canceled
+			cancel()
+			_, _ = enters.wait()
+		}
+		shuts := begin(t, func() (struct{}, error) { return struct{}{}, all[0].m.Shutdown(t.Context()) })
+		_, err := enters.wait()
+		recipetest.WantErr(t, "enter", err, want)
+		synctest.Wait()
+		st, err := all[1].d.Enter(t.Context())
+		recipetest.WantErr(t, "the other enters", err, nil)
+		requests.Remove()
+		_, err = shuts.wait()
+		recipetest.WantErr(t, "shut down", err, nil)
+		leaveAll(c, nil, st)
+		untilInside(c, all[1].m, "", 0)
+	})
 }
 
 // Shutdown fails a member that waits for the others to leave. It has left.
@@ -1071,7 +1059,7 @@ func TestRecord(t *testing.T) {
 // A process that has lost its node while it waited makes up the number with its new one, and
 // so begins the round: the others have no reason to look.
 func TestF264_ComesBackLast(t *testing.T) {
-	for name, lose := range map[string]func(c *recipetest.Cluster, m *manager.Manager, meanwhile func()){
+	recipetest.Bubbles(t, map[string]func(c *recipetest.Cluster, m *manager.Manager, meanwhile func()){
 		"expired": func(c *recipetest.Cluster, m *manager.Manager, meanwhile func()) {
 			refused := c.Srv.Faults().Refuse()
 			c.Srv.ExpireSession(recipetest.SessionOf(m))
@@ -1082,34 +1070,30 @@ func TestF264_ComesBackLast(t *testing.T) {
 			c.Remove("/holdfast/b/members/" + inside(c, m, inPrefix)[0])
 			meanwhile()
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
-				all := processes(c, 2, 2)
-				// The order of their names must not matter. It is another in about half the rounds.
-				for i := range 20 {
-					one, other := all[i%2], all[1-i%2]
-					first := enter(t, t.Context(), one)
-					synctest.Wait()
-					var second *pending[*Stage]
-					lose(c, one.m, func() {
-						second = enter(t, t.Context(), other)
-						synctest.Wait()
-					})
-					c.Until("both are there", func() bool { return len(inside(c, other.m, inPrefix)) == 2 })
-					recipetest.Later(time.Second)
-					if !first.over() || !second.over() {
-						t.Error("the round does not begin at once")
-					}
-					a, err := first.wait()
-					recipetest.WantErr(t, "the first", err, nil)
-					b, err := second.wait()
-					recipetest.WantErr(t, "the second", err, nil)
-					leaveAll(c, nil, a, b)
-				}
+	}, func(t *testing.T, c *recipetest.Cluster, lose func(c *recipetest.Cluster, m *manager.Manager, meanwhile func())) {
+		all := processes(c, 2, 2)
+		// The order of their names must not matter. It is another in about half the rounds.
+		for i := range 20 {
+			one, other := all[i%2], all[1-i%2]
+			first := enter(t, t.Context(), one)
+			synctest.Wait()
+			var second *pending[*Stage]
+			lose(c, one.m, func() {
+				second = enter(t, t.Context(), other)
+				synctest.Wait()
 			})
-		})
-	}
+			c.Until("both are there", func() bool { return len(inside(c, other.m, inPrefix)) == 2 })
+			recipetest.Later(time.Second)
+			if !first.over() || !second.over() {
+				t.Error("the round does not begin at once")
+			}
+			a, err := first.wait()
+			recipetest.WantErr(t, "the first", err, nil)
+			b, err := second.wait()
+			recipetest.WantErr(t, "the second", err, nil)
+			leaveAll(c, nil, a, b)
+		}
+	})
 }
 
 // Who has lost its place is told so, even if it does not want to wait.
@@ -1130,44 +1114,40 @@ func TestF265_LostAndGivesUp(t *testing.T) {
 // ZooKeeper refuses to let a member leave. Its node goes all the same, so the others do not wait
 // for it: they are told that it has died.
 func TestF265_LeaveIsRefused(t *testing.T) {
-	for name, givesUp := range map[string]bool{"leave": false, "enter, and gives up": true} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
-				all := processes(c, 2, 2)
-				refuse := func() {
-					c.Srv.Faults().FailRequest(zktest.Match{Session: recipetest.SessionOf(all[0].m), Op: zktest.OpMulti, Times: zktest.Every}, zktest.CodeNoAuth)
-				}
-				var other *Stage
-				if givesUp {
-					ctx, cancel := context.WithCancel(t.Context())
-					gives := enter(t, ctx, all[0])
-					synctest.Wait()
-					requests := c.Srv.Faults().BlockRequests(recipetest.SessionOf(all[0].m))
-					cancel()
-					_, err := gives.wait()
-					recipetest.WantErr(t, "given up", err, context.Canceled)
-					if other, err = all[1].d.Enter(t.Context()); err != nil {
-						t.Fatal(err)
-					}
-					refuse()
-					requests.Remove()
-				} else {
-					stages := enterAll(c, all...)
-					other = stages[1]
-					refuse()
-					err := stages[0].Leave(t.Context())
-					recipetest.WantErr(t, "leave", err, zkio.ErrNoAuth)
-					recipetest.WantErr(t, "leave", err, ErrLost)
-					recipetest.WantErr(t, "leave again", stages[0].Leave(t.Context()), ErrLost)
-				}
-				_, err := leave(t, t.Context(), other).wait()
-				wantDied(t, err, "a")
-				c.Srv.Faults().Clear()
-				leaveAll(c, nil, enterAll(c, all...)...)
-				untilInside(c, all[0].m, "", 0)
-			})
-		})
-	}
+	recipetest.Bubbles(t, map[string]bool{"leave": false, "enter, and gives up": true}, func(t *testing.T, c *recipetest.Cluster, givesUp bool) {
+		all := processes(c, 2, 2)
+		refuse := func() {
+			c.Srv.Faults().FailRequest(zktest.Match{Session: recipetest.SessionOf(all[0].m), Op: zktest.OpMulti, Times: zktest.Every}, zktest.CodeNoAuth)
+		}
+		var other *Stage
+		if givesUp {
+			ctx, cancel := context.WithCancel(t.Context())
+			gives := enter(t, ctx, all[0])
+			synctest.Wait()
+			requests := c.Srv.Faults().BlockRequests(recipetest.SessionOf(all[0].m))
+			cancel()
+			_, err := gives.wait()
+			recipetest.WantErr(t, "given up", err, context.Canceled)
+			if other, err = all[1].d.Enter(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			refuse()
+			requests.Remove()
+		} else {
+			stages := enterAll(c, all...)
+			other = stages[1]
+			refuse()
+			err := stages[0].Leave(t.Context())
+			recipetest.WantErr(t, "leave", err, zkio.ErrNoAuth)
+			recipetest.WantErr(t, "leave", err, ErrLost)
+			recipetest.WantErr(t, "leave again", stages[0].Leave(t.Context()), ErrLost)
+		}
+		_, err := leave(t, t.Context(), other).wait()
+		wantDied(t, err, "a")
+		c.Srv.Faults().Clear()
+		leaveAll(c, nil, enterAll(c, all...)...)
+		untilInside(c, all[0].m, "", 0)
+	})
 }
 
 // The record is deleted while processes wait, and others make one for another number of members

@@ -45,24 +45,20 @@ func TestF309_LeaveInOrder(t *testing.T) {
 
 // Nodes that no process has made, or that cannot be deleted, are in the directory of the members.
 func TestF311_Strangers(t *testing.T) {
-	for name, path := range map[string]string{
+	recipetest.Bubbles(t, map[string]string{
 		"persistent, seems to wait":        "/holdfast/b/members/in-0",
 		"persistent, seems to come last":   "/holdfast/b/members/in-x",
 		"with a child, seems to have left": "/holdfast/b/members/left-0/child",
-	} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
-				all := processes(c, 3, 3)
-				recipetest.WantErr(t, "create", c.Srv.CreateAll(path, nil), nil)
-				for range 3 {
-					leaveAll(c, nil, enterAll(c, all...)...)
-				}
-				if !c.Srv.Exists(path) {
-					t.Errorf("%s is gone", path)
-				}
-			})
-		})
-	}
+	}, func(t *testing.T, c *recipetest.Cluster, path string) {
+		all := processes(c, 3, 3)
+		recipetest.WantErr(t, "create", c.Srv.CreateAll(path, nil), nil)
+		for range 3 {
+			leaveAll(c, nil, enterAll(c, all...)...)
+		}
+		if !c.Srv.Exists(path) {
+			t.Errorf("%s is gone", path)
+		}
+	})
 }
 
 // A member dies, and another client makes a persistent node in the place of its node.

@@ -14,7 +14,7 @@ import (
 // What a Leadership has given a program, which keeps it, keeps no later Leadership alive, in
 // whichever way that ends.
 func TestOldLeadershipKeepsNoLaterOne(t *testing.T) {
-	for name, later := range map[string]func(c *recipetest.Cluster, e *election.Election) *election.Leadership{
+	recipetest.Bubbles(t, map[string]func(c *recipetest.Cluster, e *election.Election) *election.Leadership{
 		"resigned": func(c *recipetest.Cluster, e *election.Election) *election.Leadership {
 			l := campaign(c.T, e)
 			resign(c.T, l)
@@ -40,18 +40,14 @@ func TestOldLeadershipKeepsNoLaterOne(t *testing.T) {
 			recipetest.WantErr(c.T, "resign", l.Resign(c.T.Context()), election.ErrLost)
 			return l
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
-				_, e := open(c, "a")
-				first := campaign(t, e)
-				ctx, done := first.Context(context.Background())
-				old := []any{first, first.Elected(), first.Lost(), ctx, done}
-				recipetest.WantErr(t, "proclaim", first.Proclaim(t.Context(), []byte("news")), nil)
-				resign(t, first)
-				recipetest.WantCollected(c, old, func() *election.Leadership { return later(c, e) })
-				runtime.KeepAlive(e)
-			})
-		})
-	}
+	}, func(t *testing.T, c *recipetest.Cluster, later func(c *recipetest.Cluster, e *election.Election) *election.Leadership) {
+		_, e := open(c, "a")
+		first := campaign(t, e)
+		ctx, done := first.Context(context.Background())
+		old := []any{first, first.Elected(), first.Lost(), ctx, done}
+		recipetest.WantErr(t, "proclaim", first.Proclaim(t.Context(), []byte("news")), nil)
+		resign(t, first)
+		recipetest.WantCollected(c, old, func() *election.Leadership { return later(c, e) })
+		runtime.KeepAlive(e)
+	})
 }

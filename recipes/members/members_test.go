@@ -187,7 +187,7 @@ func TestF220_IdIsTaken(t *testing.T) {
 // A member whose session ends joins again, and so does one whose node was deleted. It
 // knows of the loss at once.
 func TestF221_JoinsAgain(t *testing.T) {
-	for name, end := range map[string]func(c *recipetest.Cluster, m *manager.Manager){
+	recipetest.Bubbles(t, map[string]func(c *recipetest.Cluster, m *manager.Manager){
 		"session": func(c *recipetest.Cluster, m *manager.Manager) { c.Srv.ExpireSession(recipetest.SessionOf(m)) },
 		"deleted": func(c *recipetest.Cluster, _ *manager.Manager) { c.Remove(dir + "/x") },
 		"all deleted": func(c *recipetest.Cluster, _ *manager.Manager) {
@@ -200,31 +200,27 @@ func TestF221_JoinsAgain(t *testing.T) {
 			f.Remove()
 			r.Remove()
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
-				m := c.Open("a")
-				g, other := group(c, m), group(c, c.Open("b"))
-				x := join(c, g, "x", "1")
-				views := watch(t.Context(), other)
-				recipetest.WantErr(t, "set", x.Set(t.Context(), []byte("2")), nil)
-				recipetest.Later(time.Minute)
-				lost, since := x.Lost(), x.Since()
-				recipetest.WantErr(t, "before", x.Err(), nil)
-				end(c, m)
-				<-lost
-				recipetest.Later(15 * time.Second)
-				recipetest.WantErr(t, "joined again", x.Err(), nil)
-				if x.Since() <= since {
-					t.Errorf("joined again at %d, before at %d", x.Since(), since)
-				}
-				if got := views.text(); got != "x=2" {
-					t.Errorf("the view is %q", got)
-				}
-				leave(c, x)
-			})
-		})
-	}
+	}, func(t *testing.T, c *recipetest.Cluster, end func(c *recipetest.Cluster, m *manager.Manager)) {
+		m := c.Open("a")
+		g, other := group(c, m), group(c, c.Open("b"))
+		x := join(c, g, "x", "1")
+		views := watch(t.Context(), other)
+		recipetest.WantErr(t, "set", x.Set(t.Context(), []byte("2")), nil)
+		recipetest.Later(time.Minute)
+		lost, since := x.Lost(), x.Since()
+		recipetest.WantErr(t, "before", x.Err(), nil)
+		end(c, m)
+		<-lost
+		recipetest.Later(15 * time.Second)
+		recipetest.WantErr(t, "joined again", x.Err(), nil)
+		if x.Since() <= since {
+			t.Errorf("joined again at %d, before at %d", x.Since(), since)
+		}
+		if got := views.text(); got != "x=2" {
+			t.Errorf("the view is %q", got)
+		}
+		leave(c, x)
+	})
 }
 
 // A process that hears nothing knows that it is no member any more when its node goes.
@@ -338,43 +334,39 @@ func TestF222_EachAnswerLost(t *testing.T) {
 
 // A caller that gives up leaves no node, whatever its requests have done by then.
 func TestF223_GivenUp(t *testing.T) {
-	for name, fault := range map[string]func(*zktest.Faults, zktest.Match) *zktest.Fault{
+	recipetest.Bubbles(t, map[string]func(*zktest.Faults, zktest.Match) *zktest.Fault{
 		"answer late": func(f *zktest.Faults, m zktest.Match) *zktest.Fault { return f.DelayReply(m, time.Second) },
 		"answer lost": (*zktest.Faults).SwallowReply, "connection lost": (*zktest.Faults).DropReply,
-	} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
-				m := c.Open("a")
-				g := group(c, m)
-				leave(c, join(c, g, "w", "")) // makes the directory
-				why := errors.New("no longer wanted")
-				ctx, cancel := context.WithCancelCause(t.Context())
-				f := fault(c.Srv.Faults(), zktest.Match{Session: recipetest.SessionOf(m), Op: zktest.OpMulti, Times: 1})
-				made := false // the caller is told of the context's end after it was set
-				go func() {
-					<-f.Hit()
-					synctest.Wait() // the server acts on the request after it has chosen it
-					made = c.Srv.Exists(dir + "/x")
-					cancel(why)
-				}()
-				begun := time.Now()
-				_, err := g.Join(ctx, "x", nil)
-				recipetest.WantErr(t, "given up", err, why)
-				recipetest.WantErr(t, "given up", err, context.Canceled)
-				if took := time.Since(begun); took > 0 {
-					t.Errorf("it returned after %v", took)
-				}
-				if !made {
-					t.Error("there was no node: the test shows nothing")
-				}
-				recipetest.Later(30 * time.Second)
-				wantNothingLeft(c)
-				leave(c, join(c, g, "x", ""))
-				_, err = g.Join(ctx, "x", nil)
-				recipetest.WantErr(t, "given up before", err, why)
-			})
-		})
-	}
+	}, func(t *testing.T, c *recipetest.Cluster, fault func(*zktest.Faults, zktest.Match) *zktest.Fault) {
+		m := c.Open("a")
+		g := group(c, m)
+		leave(c, join(c, g, "w", "")) // makes the directory
+		why := errors.New("no longer wanted")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		f := fault(c.Srv.Faults(), zktest.Match{Session: recipetest.SessionOf(m), Op: zktest.OpMulti, Times: 1})
+		made := false // the caller is told of the context's end after it was set
+		go func() {
+			<-f.Hit()
+			synctest.Wait() // the server acts on the request after it has chosen it
+			made = c.Srv.Exists(dir + "/x")
+			cancel(why)
+		}()
+		begun := time.Now()
+		_, err := g.Join(ctx, "x", nil)
+		recipetest.WantErr(t, "given up", err, why)
+		recipetest.WantErr(t, "given up", err, context.Canceled)
+		if took := time.Since(begun); took > 0 {
+			t.Errorf("it returned after %v", took)
+		}
+		if !made {
+			t.Error("there was no node: the test shows nothing")
+		}
+		recipetest.Later(30 * time.Second)
+		wantNothingLeft(c)
+		leave(c, join(c, g, "x", ""))
+		_, err = g.Join(ctx, "x", nil)
+		recipetest.WantErr(t, "given up before", err, why)
+	})
 }
 
 // The session ends while Join waits for an id, and after its node was made.

@@ -13,7 +13,7 @@ import (
 // An old Member, which a program still has, keeps no later one of its group alive, in whichever
 // way that ends.
 func TestOldMemberKeepsNoLaterOne(t *testing.T) {
-	for name, end := range map[string]func(c *recipetest.Cluster, m *members.Member){
+	recipetest.Bubbles(t, map[string]func(c *recipetest.Cluster, m *members.Member){
 		"left": func(*recipetest.Cluster, *members.Member) {},
 		"changed its data, and left": func(c *recipetest.Cluster, m *members.Member) {
 			recipetest.WantErr(c.T, "set", m.Set(c.T.Context(), []byte("new")), nil)
@@ -24,21 +24,17 @@ func TestOldMemberKeepsNoLaterOne(t *testing.T) {
 			<-lost
 			c.Until("it has joined again", func() bool { return m.Err() == nil })
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
-				g := group(c, c.Open("a"))
-				first := join(c, g, "first", "")
-				old := []any{first, first.Lost()}
-				leave(c, first)
-				recipetest.WantCollected(c, old, func() *members.Member {
-					m := join(c, g, "later", "")
-					end(c, m)
-					leave(c, m)
-					return m
-				})
-				runtime.KeepAlive(g)
-			})
+	}, func(t *testing.T, c *recipetest.Cluster, end func(c *recipetest.Cluster, m *members.Member)) {
+		g := group(c, c.Open("a"))
+		first := join(c, g, "first", "")
+		old := []any{first, first.Lost()}
+		leave(c, first)
+		recipetest.WantCollected(c, old, func() *members.Member {
+			m := join(c, g, "later", "")
+			end(c, m)
+			leave(c, m)
+			return m
 		})
-	}
+		runtime.KeepAlive(g)
+	})
 }

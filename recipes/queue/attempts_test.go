@@ -38,10 +38,11 @@ func TestF294_ClaimsTakenBack(t *testing.T) {
 		}
 		recipetest.Later(time.Minute)
 	}
-	for name, tt := range map[string]struct {
+	type row struct {
 		claim func(c *recipetest.Cluster, m *manager.Manager, q *queue.Queue)
 		want  int // the number of the next attempt
-	}{
+	}
+	recipetest.Bubbles(t, map[string]row{
 		"callers give up before the slow answer": {func(c *recipetest.Cluster, m *manager.Manager, q *queue.Queue) {
 			slow := c.Srv.Faults().DelayReply(zktest.Match{Session: recipetest.SessionOf(m), Op: zktest.OpMulti, Times: -1}, 300*time.Millisecond)
 			defer slow.Remove()
@@ -91,24 +92,20 @@ func TestF294_ClaimsTakenBack(t *testing.T) {
 			recipetest.WantErr(c.T, "take", err, nil)
 			c.Expire(m)
 		}, claims + 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
-				m := c.Open("a")
-				q := open(t, m, queue.Options{MaxAttempts: claims})
-				offer(t, q, "precious")
-				for range claims {
-					tt.claim(c, m, q)
-				}
-				e, err := open(t, c.Open("b"), queue.Options{MaxAttempts: -1}).Take(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
-				if e.Attempt() != tt.want {
-					t.Errorf("attempt %d, want %d", e.Attempt(), tt.want)
-				}
-				ack(t, e)
-			})
-		})
-	}
+	}, func(t *testing.T, c *recipetest.Cluster, tt row) {
+		m := c.Open("a")
+		q := open(t, m, queue.Options{MaxAttempts: claims})
+		offer(t, q, "precious")
+		for range claims {
+			tt.claim(c, m, q)
+		}
+		e, err := open(t, c.Open("b"), queue.Options{MaxAttempts: -1}).Take(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Attempt() != tt.want {
+			t.Errorf("attempt %d, want %d", e.Attempt(), tt.want)
+		}
+		ack(t, e)
+	})
 }

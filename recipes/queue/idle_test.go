@@ -208,44 +208,40 @@ func TestF300_LongName(t *testing.T) {
 // Run ends in an outage: a session timeout after its ctx at the latest, with what ZooKeeper has
 // not been told.
 func TestF295_RunEndsInAnOutage(t *testing.T) {
-	for name, fails := range map[string]bool{"the work is done": false, "the work has failed": true} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
-				q := open(t, c.Open("a"), queue.Options{})
-				offer(t, q, "1")
-				ctx, cancel := context.WithCancel(t.Context())
-				entered, finish, ended := make(chan bool), make(chan bool), make(chan error, 1)
-				go func() {
-					ended <- q.Run(ctx, 2, func(context.Context, *queue.Element) error {
-						entered <- true
-						<-finish
-						if fails {
-							return context.Canceled
-						}
-						return nil
-					})
-				}()
-				<-entered
-				refuse := c.Srv.Faults().Refuse()
-				c.Srv.Faults().BlackholeAll()
-				finish <- true
-				recipetest.Later(time.Second)
-				cancel()
-				begun := time.Now()
-				select {
-				case err := <-ended:
-					recipetest.WantErr(t, "run", err, context.Canceled)
-				case <-time.After(time.Hour):
-					t.Error("Run goes on an hour after its ctx has ended")
+	recipetest.Bubbles(t, map[string]bool{"the work is done": false, "the work has failed": true}, func(t *testing.T, c *recipetest.Cluster, fails bool) {
+		q := open(t, c.Open("a"), queue.Options{})
+		offer(t, q, "1")
+		ctx, cancel := context.WithCancel(t.Context())
+		entered, finish, ended := make(chan bool), make(chan bool), make(chan error, 1)
+		go func() {
+			ended <- q.Run(ctx, 2, func(context.Context, *queue.Element) error {
+				entered <- true
+				<-finish
+				if fails {
+					return context.Canceled
 				}
-				if d := time.Since(begun); d > 10*time.Second {
-					t.Errorf("Run has ended after %v", d)
-				}
-				c.Srv.Faults().Clear()
-				refuse.Remove()
+				return nil
 			})
-		})
-	}
+		}()
+		<-entered
+		refuse := c.Srv.Faults().Refuse()
+		c.Srv.Faults().BlackholeAll()
+		finish <- true
+		recipetest.Later(time.Second)
+		cancel()
+		begun := time.Now()
+		select {
+		case err := <-ended:
+			recipetest.WantErr(t, "run", err, context.Canceled)
+		case <-time.After(time.Hour):
+			t.Error("Run goes on an hour after its ctx has ended")
+		}
+		if d := time.Since(begun); d > 10*time.Second {
+			t.Errorf("Run has ended after %v", d)
+		}
+		c.Srv.Faults().Clear()
+		refuse.Remove()
+	})
 }
 
 // Shutdown falls between the call of Ack, Return, Bury or Run and its end: what was begun is

@@ -38,38 +38,35 @@ func (u user) die() {
 // The first in line, and the one behind it, die while permits are free, or come free after
 // that. Those behind them get the permits long before ZooKeeper ends the sessions.
 func TestF306_HeadOfTheLineDies(t *testing.T) {
-	for name, tt := range map[string]struct {
+	type row struct {
 		dead    int           // how many die, the first of them at the head of the line
 		release time.Duration // after that the permits come free
-	}{
-		"one": {1, 0}, "two": {2, 0}, "permits come free later": {1, 4 * time.Second},
-	} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
-				b := openIn(c, "b", 3)
-				all := b.lock(3)
-				var dead []user
-				for range tt.dead {
-					u := openIn(c, "dead", 3)
-					u.acquire(t.Context(), 1)
-					dead = append(dead, u)
-				}
-				living := openIn(c, "living", 3)
-				waits := living.acquire(t.Context(), 1)
-				for _, u := range dead {
-					u.die()
-				}
-				recipetest.Later(tt.release)
-				unlock(t, all)
-				begun := time.Now()
-				granted(t, waits, b.Acquire(t.Context(), 1))
-				if took := time.Since(begun); took > timeout/4 {
-					t.Errorf("permits were free, and those that waited got them after %v", took)
-				}
-				unlock(t, waits)
-			})
-		})
 	}
+	recipetest.Bubbles(t, map[string]row{
+		"one": {1, 0}, "two": {2, 0}, "permits come free later": {1, 4 * time.Second},
+	}, func(t *testing.T, c *recipetest.Cluster, tt row) {
+		b := openIn(c, "b", 3)
+		all := b.lock(3)
+		var dead []user
+		for range tt.dead {
+			u := openIn(c, "dead", 3)
+			u.acquire(t.Context(), 1)
+			dead = append(dead, u)
+		}
+		living := openIn(c, "living", 3)
+		waits := living.acquire(t.Context(), 1)
+		for _, u := range dead {
+			u.die()
+		}
+		recipetest.Later(tt.release)
+		unlock(t, all)
+		begun := time.Now()
+		granted(t, waits, b.Acquire(t.Context(), 1))
+		if took := time.Since(begun); took > timeout/4 {
+			t.Errorf("permits were free, and those that waited got them after %v", took)
+		}
+		unlock(t, waits)
+	})
 }
 
 // granted waits until the permits are granted.
@@ -192,26 +189,22 @@ func TestF337_ResizedMeanwhile(t *testing.T) {
 // not before each of their permits.
 func TestF337_DeadHeadHoldsUpOnce(t *testing.T) {
 	const callers = 12 // of each process
-	for name, processes := range map[string]int{"one process": 1, "two processes": 2} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
-				b, living, waits := deadHead(c)
-				begun := time.Now()
-				var all sync.WaitGroup
-				for _, u := range []user{living, b}[:processes] {
-					for range callers {
-						all.Go(func() { unlock(t, u.lock(1)) })
-					}
-				}
-				granted(t, waits)
-				unlock(t, waits)
-				all.Wait()
-				if took := time.Since(begun); took > timeout/4+callers*timeout/32 {
-					t.Errorf("permits were free, and %d callers in each of %d processes had theirs after %v", callers, processes, took)
-				}
-			})
-		})
-	}
+	recipetest.Bubbles(t, map[string]int{"one process": 1, "two processes": 2}, func(t *testing.T, c *recipetest.Cluster, processes int) {
+		b, living, waits := deadHead(c)
+		begun := time.Now()
+		var all sync.WaitGroup
+		for _, u := range []user{living, b}[:processes] {
+			for range callers {
+				all.Go(func() { unlock(t, u.lock(1)) })
+			}
+		}
+		granted(t, waits)
+		unlock(t, waits)
+		all.Wait()
+		if took := time.Since(begun); took > timeout/4+callers*timeout/32 {
+			t.Errorf("permits were free, and %d callers in each of %d processes had theirs after %v", callers, processes, took)
+		}
+	})
 }
 
 // Those behind a first in line that is known to be dead hear soon that a permit has come free.

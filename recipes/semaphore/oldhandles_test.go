@@ -14,7 +14,7 @@ import (
 // What Permits have given a program, which keeps it, keeps no later Permits alive, in
 // whichever way they end.
 func TestOldPermitsKeepNoLaterOnes(t *testing.T) {
-	for name, later := range map[string]func(u user) *Permits{
+	recipetest.Bubbles(t, map[string]func(u user) *Permits{
 		"released": func(u user) *Permits {
 			p := u.lock(2)
 			unlock(u.c.T, p)
@@ -50,16 +50,12 @@ func TestOldPermitsKeepNoLaterOnes(t *testing.T) {
 			recipetest.WantErr(u.c.T, "unlock", p.Unlock(u.c.T.Context()), ErrLost)
 			return p
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
-				u := open(c, "a", 2)
-				first := u.lock(1)
-				ctx, done := first.Context(context.Background())
-				old := []any{first, first.Granted(), first.Lost(), ctx, done, first.Release()}
-				recipetest.WantCollected(c, old, func() *Permits { return later(u) })
-				runtime.KeepAlive(u.Semaphore)
-			})
-		})
-	}
+	}, func(t *testing.T, c *recipetest.Cluster, later func(u user) *Permits) {
+		u := open(c, "a", 2)
+		first := u.lock(1)
+		ctx, done := first.Context(context.Background())
+		old := []any{first, first.Granted(), first.Lost(), ctx, done, first.Release()}
+		recipetest.WantCollected(c, old, func() *Permits { return later(u) })
+		runtime.KeepAlive(u.Semaphore)
+	})
 }

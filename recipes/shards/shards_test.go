@@ -240,7 +240,7 @@ func TestF231_Settle(t *testing.T) {
 // gets it, and has its share again when it is back.
 func TestF232_ProcessIsLost(t *testing.T) {
 	const n = 20
-	for name, harm := range map[string]func(c *recipetest.Cluster, m *manager.Manager){
+	recipetest.Bubbles(t, map[string]func(c *recipetest.Cluster, m *manager.Manager){
 		"session":        func(c *recipetest.Cluster, m *manager.Manager) { c.Srv.ExpireSession(recipetest.SessionOf(m)) },
 		"member deleted": func(c *recipetest.Cluster, _ *manager.Manager) { c.Remove(dir + "/members/a") },
 		"locks deleted": func(c *recipetest.Cluster, _ *manager.Manager) {
@@ -258,20 +258,16 @@ func TestF232_ProcessIsLost(t *testing.T) {
 			r.Remove()
 		},
 		"restart": func(c *recipetest.Cluster, _ *manager.Manager) { c.Srv.Restart() },
-	} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
-				l := newLedger(c)
-				m := c.Open("a")
-				a, b := start(m, options("a", n), l.work("a")), start(c.Open("b"), options("b", n), l.work("b"))
-				c.Until("two have them", func() bool { return l.assigned(n, "a", "b") })
-				harm(c, m)
-				c.Until("two have them again", func() bool { return l.assigned(n, "a", "b") })
-				a.end(t)
-				b.end(t)
-			})
-		})
-	}
+	}, func(t *testing.T, c *recipetest.Cluster, harm func(c *recipetest.Cluster, m *manager.Manager)) {
+		l := newLedger(c)
+		m := c.Open("a")
+		a, b := start(m, options("a", n), l.work("a")), start(c.Open("b"), options("b", n), l.work("b"))
+		c.Until("two have them", func() bool { return l.assigned(n, "a", "b") })
+		harm(c, m)
+		c.Until("two have them again", func() bool { return l.assigned(n, "a", "b") })
+		a.end(t)
+		b.end(t)
+	})
 }
 
 // A function that ignores Revoked is interrupted after Grace. Its shard stays this
@@ -596,10 +592,11 @@ func TestF307_AnotherDivision(t *testing.T) {
 // give up, and does not stop it. One that changes its data does not even delay it.
 func TestF308_GroupWithoutRest(t *testing.T) {
 	const n, settle = 8, time.Second
-	for name, tt := range map[string]struct {
+	type row struct {
 		unrest func(ctx context.Context, g *members.Group)
 		within time.Duration // after b has come
-	}{
+	}
+	recipetest.Bubbles(t, map[string]row{
 		"a member comes and goes": {func(ctx context.Context, g *members.Group) {
 			me, err := g.Join(ctx, "flaps", nil)
 			if err == nil {
@@ -615,38 +612,34 @@ func TestF308_GroupWithoutRest(t *testing.T) {
 				}
 			}
 		}, 2 * settle},
-	} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
-				l := newLedger(c)
-				o := options("a", n)
-				o.Settle = settle
-				a := start(c.Open("a"), o, l.work("a"))
-				c.Until("one has them", func() bool { return l.assigned(n, "a") })
-				g, err := members.New(c.Open("restless"), "orders/members")
-				recipetest.WantErr(t, "members", err, nil)
-				ctx, stop := context.WithCancel(t.Context())
-				var wg sync.WaitGroup
-				wg.Go(func() {
-					for ctx.Err() == nil {
-						tt.unrest(ctx, g)
-						<-time.After(900 * time.Millisecond)
-					}
-				})
-				recipetest.Later(10 * settle)
-				o.ID = "b"
-				b := start(c.Open("b"), o, l.work("b"))
-				recipetest.Later(tt.within)
-				if got := l.shares(); got["b"] < 2 {
-					t.Errorf("%v after the second process has come the shares are %v", tt.within, got)
-				}
-				stop()
-				wg.Wait()
-				a.end(t)
-				b.end(t)
-			})
+	}, func(t *testing.T, c *recipetest.Cluster, tt row) {
+		l := newLedger(c)
+		o := options("a", n)
+		o.Settle = settle
+		a := start(c.Open("a"), o, l.work("a"))
+		c.Until("one has them", func() bool { return l.assigned(n, "a") })
+		g, err := members.New(c.Open("restless"), "orders/members")
+		recipetest.WantErr(t, "members", err, nil)
+		ctx, stop := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				tt.unrest(ctx, g)
+				<-time.After(900 * time.Millisecond)
+			}
 		})
-	}
+		recipetest.Later(10 * settle)
+		o.ID = "b"
+		b := start(c.Open("b"), o, l.work("b"))
+		recipetest.Later(tt.within)
+		if got := l.shares(); got["b"] < 2 {
+			t.Errorf("%v after the second process has come the shares are %v", tt.within, got)
+		}
+		stop()
+		wg.Wait()
+		a.end(t)
+		b.end(t)
+	})
 }
 
 // A member that ZooKeeper takes for alive, although its process is dead, queues for no shard. What
@@ -655,119 +648,111 @@ func TestF308_GroupWithoutRest(t *testing.T) {
 // share.
 func TestF336_HeirIsDead(t *testing.T) {
 	const n = 30
-	for name, dead := range map[string][]string{
+	recipetest.Bubbles(t, map[string][]string{
 		"one is dead":   {"x"},
 		"three are":     {"x", "y", "z"},
 		"of two with a": {"b", "x"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
-				l := newLedger(c)
-				living := []string{"a", "c"}
-				runs := []*run{start(c.Open("a"), options("a", n), l.work("a")), start(c.Open("c"), options("c", n), l.work("c"))}
-				dies := c.Open("dies")
-				last := start(dies, options("dies", n), l.work("dies"))
-				c.Until("three have the shards", func() bool { return l.assigned(n, "a", "c", "dies") })
-				g, err := members.New(c.Open("ghosts"), "orders/members")
-				recipetest.WantErr(t, "members", err, nil)
-				var ghosts []*members.Member
-				for _, id := range dead {
-					m, err := g.Join(t.Context(), id, nil)
-					recipetest.WantErr(t, "join", err, nil)
-					ghosts = append(ghosts, m)
-				}
-				half, before := dies.Access().Session().Timeout()/2, l.count()
-				owned := func() (all int) {
-					for _, k := range l.shares() {
-						all += k
-					}
-					return all
-				}
-				recipetest.Later(half)
-				want, was := 0, shards.Assign(n, []string{"a", "c", "dies"})
-				for i, id := range shards.Assign(n, append([]string{"a", "c", "dies"}, dead...)) {
-					if id != was[i] && !slices.Contains(dead, id) {
-						want++
-					}
-				}
-				if got, moves := owned(), l.count()-before; got != n || moves != want {
-					t.Errorf("%v have come to have shards, and are dead: %d of %d are owned, and %d have moved, want %d", dead, got, n, moves, want)
-				}
-				c.Srv.ExpireSession(recipetest.SessionOf(dies))
-				last.stop()
-				<-last.done
-				recipetest.Later(half)
-				if got := owned(); got != n {
-					t.Errorf("an owner has died, and %v are dead: %d of %d are owned", dead, got, n)
-				}
-				for i, m := range ghosts {
-					recipetest.WantErr(t, "leave", m.Leave(t.Context()), nil)
-					living = append(living, dead[i])
-					runs = append(runs, start(c.Open(dead[i]), options(dead[i], n), l.work(dead[i])))
-				}
-				c.Until("all that live now have their share", func() bool { return l.assigned(n, living...) })
-				for _, r := range runs {
-					r.end(t)
-				}
-			})
-		})
-	}
+	}, func(t *testing.T, c *recipetest.Cluster, dead []string) {
+		l := newLedger(c)
+		living := []string{"a", "c"}
+		runs := []*run{start(c.Open("a"), options("a", n), l.work("a")), start(c.Open("c"), options("c", n), l.work("c"))}
+		dies := c.Open("dies")
+		last := start(dies, options("dies", n), l.work("dies"))
+		c.Until("three have the shards", func() bool { return l.assigned(n, "a", "c", "dies") })
+		g, err := members.New(c.Open("ghosts"), "orders/members")
+		recipetest.WantErr(t, "members", err, nil)
+		var ghosts []*members.Member
+		for _, id := range dead {
+			m, err := g.Join(t.Context(), id, nil)
+			recipetest.WantErr(t, "join", err, nil)
+			ghosts = append(ghosts, m)
+		}
+		half, before := dies.Access().Session().Timeout()/2, l.count()
+		owned := func() (all int) {
+			for _, k := range l.shares() {
+				all += k
+			}
+			return all
+		}
+		recipetest.Later(half)
+		want, was := 0, shards.Assign(n, []string{"a", "c", "dies"})
+		for i, id := range shards.Assign(n, append([]string{"a", "c", "dies"}, dead...)) {
+			if id != was[i] && !slices.Contains(dead, id) {
+				want++
+			}
+		}
+		if got, moves := owned(), l.count()-before; got != n || moves != want {
+			t.Errorf("%v have come to have shards, and are dead: %d of %d are owned, and %d have moved, want %d", dead, got, n, moves, want)
+		}
+		c.Srv.ExpireSession(recipetest.SessionOf(dies))
+		last.stop()
+		<-last.done
+		recipetest.Later(half)
+		if got := owned(); got != n {
+			t.Errorf("an owner has died, and %v are dead: %d of %d are owned", dead, got, n)
+		}
+		for i, m := range ghosts {
+			recipetest.WantErr(t, "leave", m.Leave(t.Context()), nil)
+			living = append(living, dead[i])
+			runs = append(runs, start(c.Open(dead[i]), options(dead[i], n), l.work(dead[i])))
+		}
+		c.Until("all that live now have their share", func() bool { return l.assigned(n, living...) })
+		for _, r := range runs {
+			r.end(t)
+		}
+	})
 }
 
 // An heir that was slow, and not dead, waits for what others have. They give it up although the
 // group does not change any more.
 func TestF336_HeirIsLate(t *testing.T) {
 	const n = 10
-	for name, heirFirst := range map[string]bool{"its shards were taken": true, "its shards were kept": false} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
-				l := newLedger(c)
-				var a *run
-				begin := func() {
-					a = start(c.Open("a"), options("a", n), l.work("a"))
-					recipetest.Later(time.Minute)
-				}
-				slow := c.Open("slow")
-				g, err := members.New(slow, "orders/members")
-				recipetest.WantErr(t, "members", err, nil)
-				if !heirFirst {
-					begin()
-				}
-				late, err := g.Join(t.Context(), "late", nil)
-				recipetest.WantErr(t, "join", err, nil)
-				if heirFirst {
-					begin()
-				}
-				recipetest.Later(time.Minute)
-				if got := l.shares(); got["a"] != n {
-					t.Errorf("the heir does not come, and the shares are %v", got)
-				}
-				for index, id := range shards.Assign(n, []string{"a", "late"}) {
-					if id == "a" {
-						continue
-					}
-					lock, err := slow.Exclusive(fmt.Sprint("orders/shards/", index))
-					recipetest.WantErr(t, "lock", err, nil)
-					ctx, cancel := context.WithTimeout(t.Context(), slow.Access().Session().Timeout()/2)
-					_, err = lock.Lock(ctx)
-					recipetest.WantErr(t, "the heir waits", err, nil)
-					cancel()
-				}
-				if got := l.shares(); got["a"] != n/2 {
-					t.Errorf("the heir has come, and the shares are %v", got)
-				}
-				timeout := slow.Access().Session().Timeout()
-				recipetest.Later(2 * timeout)
-				if counts := c.Count(func() { recipetest.Later(timeout) }); counts[zktest.OpMultiRead] > 0 {
-					t.Errorf("the heir has come, and others look on: %v", counts)
-				}
-				recipetest.WantErr(t, "leave", late.Leave(t.Context()), nil)
-				recipetest.WantErr(t, "close", slow.Close(), nil)
-				c.Until("the heir has gone", func() bool { return l.assigned(n, "a") })
-				a.end(t)
-			})
-		})
-	}
+	recipetest.Bubbles(t, map[string]bool{"its shards were taken": true, "its shards were kept": false}, func(t *testing.T, c *recipetest.Cluster, heirFirst bool) {
+		l := newLedger(c)
+		var a *run
+		begin := func() {
+			a = start(c.Open("a"), options("a", n), l.work("a"))
+			recipetest.Later(time.Minute)
+		}
+		slow := c.Open("slow")
+		g, err := members.New(slow, "orders/members")
+		recipetest.WantErr(t, "members", err, nil)
+		if !heirFirst {
+			begin()
+		}
+		late, err := g.Join(t.Context(), "late", nil)
+		recipetest.WantErr(t, "join", err, nil)
+		if heirFirst {
+			begin()
+		}
+		recipetest.Later(time.Minute)
+		if got := l.shares(); got["a"] != n {
+			t.Errorf("the heir does not come, and the shares are %v", got)
+		}
+		for index, id := range shards.Assign(n, []string{"a", "late"}) {
+			if id == "a" {
+				continue
+			}
+			lock, err := slow.Exclusive(fmt.Sprint("orders/shards/", index))
+			recipetest.WantErr(t, "lock", err, nil)
+			ctx, cancel := context.WithTimeout(t.Context(), slow.Access().Session().Timeout()/2)
+			_, err = lock.Lock(ctx)
+			recipetest.WantErr(t, "the heir waits", err, nil)
+			cancel()
+		}
+		if got := l.shares(); got["a"] != n/2 {
+			t.Errorf("the heir has come, and the shares are %v", got)
+		}
+		timeout := slow.Access().Session().Timeout()
+		recipetest.Later(2 * timeout)
+		if counts := c.Count(func() { recipetest.Later(timeout) }); counts[zktest.OpMultiRead] > 0 {
+			t.Errorf("the heir has come, and others look on: %v", counts)
+		}
+		recipetest.WantErr(t, "leave", late.Leave(t.Context()), nil)
+		recipetest.WantErr(t, "close", slow.Close(), nil)
+		c.Until("the heir has gone", func() bool { return l.assigned(n, "a") })
+		a.end(t)
+	})
 }
 
 // The member that is to have what a dead heir has left is dead, too: the next one takes it.

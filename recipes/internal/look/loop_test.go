@@ -127,10 +127,11 @@ func TestLooksAnyway(t *testing.T) {
 
 // In whichever way a Loop ends, no watch is left.
 func TestEnds(t *testing.T) {
-	for name, tt := range map[string]struct {
+	type row struct {
 		end  func(r *running)
 		want error
-	}{
+	}
+	recipetest.Bubbles(t, map[string]row{
 		"over":    {func(r *running) { r.endWith(true, nil) }, nil},
 		"refused": {func(r *running) { r.endWith(false, zkio.ErrNoAuth) }, zkio.ErrNoAuth},
 		"verdict": {func(r *running) { r.endWith(false, access.Verdict(errSome)) }, errSome},
@@ -143,19 +144,15 @@ func TestEnds(t *testing.T) {
 			close(unlocked)
 		}, manager.ErrClosed},
 		"Close": {func(r *running) { _ = r.m.Close() }, manager.ErrClosed},
-	} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
-				r := run(c, 0)
-				tt.end(r)
-				recipetest.WantErr(t, "run", <-r.ended, tt.want)
-				synctest.Wait()
-				if w := c.Srv.AllWatches(); w != (zktest.WatchCount{}) {
-					t.Errorf("watches are left: %+v", w)
-				}
-			})
-		})
-	}
+	}, func(t *testing.T, c *recipetest.Cluster, tt row) {
+		r := run(c, 0)
+		tt.end(r)
+		recipetest.WantErr(t, "run", <-r.ended, tt.want)
+		synctest.Wait()
+		if w := c.Srv.AllWatches(); w != (zktest.WatchCount{}) {
+			t.Errorf("watches are left: %+v", w)
+		}
+	})
 }
 
 // A look that is under way when the caller gives up is not cut short: its watch would be left.

@@ -223,30 +223,26 @@ func TestDeleteOfALostNodeSparesAnother(t *testing.T) {
 // A node is lost, too, if another process has made one at its place before the server could
 // tell of its deletion: during an outage, or before it was watched.
 func TestReplacedUnseen(t *testing.T) {
-	for name, outage := range map[string]bool{"during an outage": true, "before it is watched": false} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
-				m, other := c.Open("a"), c.Open("b")
-				n := keep(c, m, own.NewKeeper(m.Access(), errGone))
-				if outage {
-					recipetest.Later(time.Minute)
-					refuse := c.Srv.Faults().Refuse()
-					defer refuse.Remove()
-					c.Srv.Faults().Cut(recipetest.SessionOf(m))
-				}
-				synctest.Wait()
-				c.Remove(path)
-				theirs := keep(c, other, own.NewKeeper(other.Access(), errGone))
-				c.Srv.Faults().Clear()
-				recipetest.Later(100 * time.Millisecond)
-				err := m.Access().Call(t.Context(), func(s *zkio.Session) error { _, _, err := s.Exists("/holdfast"); return err }, nil)
-				recipetest.WantErr(t, "a request", err, nil)
-				recipetest.Later(3 * time.Second)
-				recipetest.WantErr(t, "the other's", theirs.Err(), nil)
-				recipetest.WantErr(t, "the first", n.Err(), errGone)
-			})
-		})
-	}
+	recipetest.Bubbles(t, map[string]bool{"during an outage": true, "before it is watched": false}, func(t *testing.T, c *recipetest.Cluster, outage bool) {
+		m, other := c.Open("a"), c.Open("b")
+		n := keep(c, m, own.NewKeeper(m.Access(), errGone))
+		if outage {
+			recipetest.Later(time.Minute)
+			refuse := c.Srv.Faults().Refuse()
+			defer refuse.Remove()
+			c.Srv.Faults().Cut(recipetest.SessionOf(m))
+		}
+		synctest.Wait()
+		c.Remove(path)
+		theirs := keep(c, other, own.NewKeeper(other.Access(), errGone))
+		c.Srv.Faults().Clear()
+		recipetest.Later(100 * time.Millisecond)
+		err := m.Access().Call(t.Context(), func(s *zkio.Session) error { _, _, err := s.Exists("/holdfast"); return err }, nil)
+		recipetest.WantErr(t, "a request", err, nil)
+		recipetest.Later(3 * time.Second)
+		recipetest.WantErr(t, "the other's", theirs.Err(), nil)
+		recipetest.WantErr(t, "the first", n.Err(), errGone)
+	})
 }
 
 // A slow is a watcher that returns when it is closed.

@@ -40,6 +40,16 @@ func Bubble(t *testing.T, test func(t *testing.T, c *Cluster)) {
 	synctest.Test(t, func(t *testing.T) { test(t, embedded(t, zktest.Config{})) })
 }
 
+// Bubbles runs test for each of the cases, in a bubble of its own.
+func Bubbles[V any](t *testing.T, cases map[string]V, test func(t *testing.T, c *Cluster, v V)) {
+	t.Helper()
+	for name, v := range cases {
+		t.Run(name, func(t *testing.T) {
+			Bubble(t, func(t *testing.T, c *Cluster) { test(t, c, v) })
+		})
+	}
+}
+
 func embedded(t *testing.T, cfg zktest.Config) *Cluster {
 	cfg.Logger = slog.New(slog.DiscardHandler)
 	srv := zktest.NewServer(cfg)
