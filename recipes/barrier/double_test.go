@@ -41,63 +41,26 @@ func processes(c *recipetest.Cluster, n, members int) []process {
 	return all
 }
 
-// A pending is a call of Enter or Leave that is under way.
-type pending[T any] struct {
-	t      *testing.T
-	done   chan struct{}
-	result T
-	err    error
+func enter(t *testing.T, ctx context.Context, p process) *recipetest.Pending[*Stage] { //nolint:revive // t comes first in tests
+	return recipetest.Begin(t, func() (*Stage, error) { return p.d.Enter(ctx) })
 }
 
-func begin[T any](t *testing.T, fn func() (T, error)) *pending[T] {
-	p := &pending[T]{t: t, done: make(chan struct{})}
-	go func() {
-		defer close(p.done)
-		p.result, p.err = fn()
-	}()
-	return p
-}
-
-func (p *pending[T]) over() bool {
-	select {
-	case <-p.done:
-		return true
-	default:
-		return false
-	}
-}
-
-// wait returns the result, for which it waits for a minute.
-func (p *pending[T]) wait() (T, error) {
-	p.t.Helper()
-	select {
-	case <-p.done:
-	case <-time.After(time.Minute):
-		p.t.Fatal("still waiting after a minute")
-	}
-	return p.result, p.err
-}
-
-func enter(t *testing.T, ctx context.Context, p process) *pending[*Stage] { //nolint:revive // t comes first in tests
-	return begin(t, func() (*Stage, error) { return p.d.Enter(ctx) })
-}
-
-func leave(t *testing.T, ctx context.Context, st *Stage) *pending[struct{}] { //nolint:revive // t comes first in tests
-	return begin(t, func() (struct{}, error) { return struct{}{}, st.Leave(ctx) })
+func leave(t *testing.T, ctx context.Context, st *Stage) *recipetest.Pending[struct{}] { //nolint:revive // t comes first in tests
+	return recipetest.BeginErr(t, func() error { return st.Leave(ctx) })
 }
 
 // enterAll has all enter one after the other, and returns their stages of one round.
 func enterAll(c *recipetest.Cluster, all ...process) []*Stage {
 	t := c.T
 	t.Helper()
-	var waits []*pending[*Stage]
+	var waits []*recipetest.Pending[*Stage]
 	for i, p := range all {
 		waits = append(waits, enter(t, t.Context(), p))
-		c.Until("it has entered", func() bool { return len(inside(c, p.m, inPrefix)) > i || waits[0].over() })
+		c.Until("it has entered", func() bool { return len(inside(c, p.m, inPrefix)) > i || waits[0].Over() })
 	}
 	var stages []*Stage
 	for _, w := range waits {
-		st, err := w.wait()
+		st, err := w.Wait()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -111,12 +74,12 @@ func enterAll(c *recipetest.Cluster, all ...process) []*Stage {
 // leaveAll has all leave, and checks what they are told: nil, or which members have died.
 func leaveAll(c *recipetest.Cluster, died []string, stages ...*Stage) {
 	c.T.Helper()
-	var waits []*pending[struct{}]
+	var waits []*recipetest.Pending[struct{}]
 	for _, st := range stages {
 		waits = append(waits, leave(c.T, c.T.Context(), st))
 	}
 	for _, w := range waits {
-		_, err := w.wait()
+		_, err := w.Wait()
 		wantDied(c.T, err, died...)
 	}
 }
@@ -164,15 +127,15 @@ func untilInside(c *recipetest.Cluster, m *manager.Manager, prefix string, n int
 
 // wantWaiting checks that a call waits, in a bubble for so long that it has looked again ten
 // times.
-func wantWaiting[T any](c *recipetest.Cluster, what string, p *pending[T]) {
+func wantWaiting[T any](c *recipetest.Cluster, what string, p *recipetest.Pending[T]) {
 	c.T.Helper()
 	wait := 200 * time.Millisecond
 	if c.Srv != nil {
 		wait = 2 * time.Minute
 	}
 	select {
-	case <-p.done:
-		c.T.Errorf("%s: it did not wait: %v", what, p.err)
+	case <-p.Done():
+		c.T.Errorf("%s: it did not wait: %v", what, p.Err())
 	case <-time.After(wait):
 	}
 }
@@ -186,12 +149,9 @@ func TestRounds(t *testing.T) {
 			second := enter(t, t.Context(), all[1])
 			wantWaiting(c, "the first two", first)
 			wantWaiting(c, "the first two", second)
-			third, err := all[2].d.Enter(t.Context())
-			recipetest.WantErr(t, "the third", err, nil)
-			a, err := first.wait()
-			recipetest.WantErr(t, "the first", err, nil)
-			b, err := second.wait()
-			recipetest.WantErr(t, "the second", err, nil)
+			third := enter(t, t.Context(), all[2]).Must("the third")
+			a := first.Must("the first")
+			b := second.Must("the second")
 			for _, st := range []*Stage{a, b, third} {
 				if st.Round != round+1 || len(st.Members) != 3 || !strings.HasPrefix(st.Members[2], "c@") {
 					t.Errorf("round %d with %q", st.Round, st.Members)
@@ -203,10 +163,8 @@ func TestRounds(t *testing.T) {
 			wantWaiting(c, "two leave", leaves)
 			wantWaiting(c, "two leave", leaves2)
 			recipetest.WantErr(t, "the last leaves", b.Leave(t.Context()), nil)
-			_, err = leaves.wait()
-			recipetest.WantErr(t, "the first leaves", err, nil)
-			_, err = leaves2.wait()
-			recipetest.WantErr(t, "the second leaves", err, nil)
+			leaves.WantErr("the first leaves", nil)
+			leaves2.WantErr("the second leaves", nil)
 			recipetest.WantErr(t, "again", a.Leave(t.Context()), nil)
 		}
 		untilInside(c, all[0].m, "", 0)
@@ -222,7 +180,7 @@ func TestCost(t *testing.T) {
 		const n = 5
 		all := processes(c, n, n)
 		leaveAll(c, nil, enterAll(c, all...)...) // makes the directories
-		var waits []*pending[*Stage]
+		var waits []*recipetest.Pending[*Stage]
 		got := c.Count(func() {
 			for _, p := range all {
 				waits = append(waits, enter(t, t.Context(), p))
@@ -237,14 +195,13 @@ func TestCost(t *testing.T) {
 			t.Errorf("%d enter with %d writes and %d reads: %v", n, writes, reads, got)
 		}
 		got = c.Count(func() {
-			var leaves []*pending[struct{}]
+			var leaves []*recipetest.Pending[struct{}]
 			for _, w := range waits {
-				leaves = append(leaves, leave(t, t.Context(), w.result))
+				leaves = append(leaves, leave(t, t.Context(), w.Must("enter")))
 				synctest.Wait()
 			}
 			for _, l := range leaves {
-				_, err := l.wait()
-				recipetest.WantErr(t, "leave", err, nil)
+				l.WantErr("leave", nil)
 			}
 		})
 		// Each leaves by a transaction, and one ends the round.
@@ -293,17 +250,13 @@ func TestF261_DeathBeforeTheRound(t *testing.T) {
 		dies := enter(t, t.Context(), all[1])
 		untilInside(c, all[0].m, inPrefix, 2)
 		recipetest.WantErr(t, "close", all[1].m.Close(), nil)
-		_, err := dies.wait()
-		recipetest.WantErr(t, "the one that is closed", err, manager.ErrClosed)
+		dies.WantErr("the one that is closed", manager.ErrClosed)
 		untilInside(c, all[0].m, inPrefix, 1)
 		third := enter(t, t.Context(), all[2])
 		wantWaiting(c, "two of three", third)
-		fourth, err := all[3].d.Enter(t.Context())
-		recipetest.WantErr(t, "the fourth", err, nil)
-		a, err := first.wait()
-		recipetest.WantErr(t, "the first", err, nil)
-		b, err := third.wait()
-		recipetest.WantErr(t, "the third", err, nil)
+		fourth := enter(t, t.Context(), all[3]).Must("the fourth")
+		a := first.Must("the first")
+		b := third.Must("the third")
 		leaveAll(c, nil, a, b, fourth)
 	})
 }
@@ -325,16 +278,12 @@ func TestF261_DeathAtTheBegin(t *testing.T) {
 		}
 		synctest.Wait()
 		recipetest.WantErr(t, "close", all[0].m.Close(), nil)
-		_, err := dies.wait()
-		recipetest.WantErr(t, "the dead one", err, manager.ErrClosed)
+		dies.WantErr("the dead one", manager.ErrClosed)
 		requests.Remove()
 		wantWaiting(c, "two of three", last)
-		d, err := all[3].d.Enter(t.Context())
-		recipetest.WantErr(t, "the fourth", err, nil)
-		b, err := waits.wait()
-		recipetest.WantErr(t, "the second", err, nil)
-		st, err := last.wait()
-		recipetest.WantErr(t, "the third", err, nil)
+		d := enter(t, t.Context(), all[3]).Must("the fourth")
+		b := waits.Must("the second")
+		st := last.Must("the third")
 		leaveAll(c, nil, b, st, d)
 	})
 }
@@ -358,8 +307,7 @@ func TestF262_DeathInside(t *testing.T) {
 		wantWaiting(c, "one is inside", waits)
 		err := stages[2].Leave(t.Context())
 		wantDied(t, err, "b", "d")
-		_, err = waits.wait()
-		wantDied(t, err, "b", "d")
+		wantDied(t, waits.Err(), "b", "d")
 		if want := `holdfast: leave "b": round 1 is broken: 2 died inside: b@`; !strings.HasPrefix(fmt.Sprint(err), want) {
 			t.Errorf("%v, want %s…", err, want)
 		}
@@ -372,9 +320,8 @@ func TestF262_DeathInside(t *testing.T) {
 		leaves2 := leave(t, t.Context(), second[3])
 		wantWaiting(c, "one is inside", first)
 		recipetest.WantErr(t, "close", again[0].m.Close(), nil)
-		for _, w := range []*pending[struct{}]{first, leaves, leaves2} {
-			_, err := w.wait()
-			wantDied(t, err, "a")
+		for _, w := range []*recipetest.Pending[struct{}]{first, leaves, leaves2} {
+			wantDied(t, w.Err(), "a")
 		}
 		leaveAll(c, nil, enterAll(c, all[0], all[2], again[1], all[4])...)
 	})
@@ -398,8 +345,7 @@ func TestF263_PrematureLeave(t *testing.T) {
 			recipetest.WantErr(t, "the dead one", stages[dies].Err(), ErrLost)
 			wantWaiting(c, "one is inside", waits)
 			wantDied(t, stages[stays].Leave(t.Context()), string(rune('a'+dies)))
-			_, err = waits.wait()
-			wantDied(t, err, string(rune('a'+dies)))
+			wantDied(t, waits.Err(), string(rune('a'+dies)))
 			recipetest.WantErr(t, "the dead one leaves", stages[dies].Leave(t.Context()), ErrLost)
 		}
 	})
@@ -428,9 +374,8 @@ func TestF263_LeavesBeforeItIsWatched(t *testing.T) {
 		requests.Remove()
 		wantWaiting(c, "one is inside", waits)
 		wantDied(t, stages[3].Leave(t.Context()))
-		for _, l := range []*pending[struct{}]{waits, second, third} {
-			_, err := l.wait()
-			wantDied(t, err)
+		for _, l := range []*recipetest.Pending[struct{}]{waits, second, third} {
+			wantDied(t, l.Err())
 		}
 	})
 }
@@ -457,10 +402,8 @@ func TestF264_SessionEnds(t *testing.T) {
 		if n := len(inside(c, all[0].m, inPrefix)); n != 1 {
 			t.Errorf("%d nodes", n)
 		}
-		b, err := all[1].d.Enter(t.Context())
-		recipetest.WantErr(t, "the second", err, nil)
-		a, err := first.wait()
-		recipetest.WantErr(t, "the first", err, nil)
+		b := enter(t, t.Context(), all[1]).Must("the second")
+		a := first.Must("the first")
 		ctx, done := a.Context(t.Context())
 		defer done()
 		end(c, all[0].m)
@@ -505,7 +448,7 @@ func TestF264_SessionEndsUnderWay(t *testing.T) {
 				} else {
 					wantDied(t, err, "a")
 				}
-				_, err = leaves.wait()
+				_, err = leaves.Wait()
 				if done {
 					recipetest.WantErr(t, "leave", err, nil)
 				} else {
@@ -526,7 +469,7 @@ func TestF265_GivesUp(t *testing.T) {
 		gives := enter(t, ctx, all[0])
 		untilInside(c, all[0].m, inPrefix, 1)
 		cancel(why)
-		_, err := gives.wait()
+		_, err := gives.Wait()
 		recipetest.WantErr(t, "given up", err, context.Canceled)
 		recipetest.WantErr(t, "given up", err, why)
 		untilInside(c, all[0].m, inPrefix, 0)
@@ -534,12 +477,9 @@ func TestF265_GivesUp(t *testing.T) {
 		wantWaiting(c, "the other", second)
 
 		// A member that gives up while it waits for the others has left.
-		a, err := all[0].d.Enter(t.Context())
-		recipetest.WantErr(t, "enter", err, nil)
-		b, err := second.wait()
-		recipetest.WantErr(t, "enter", err, nil)
-		_, err = all[0].d.Enter(ctx)
-		recipetest.WantErr(t, "over from the start", err, why)
+		a := enter(t, t.Context(), all[0]).Must("enter")
+		b := second.Must("enter")
+		recipetest.WantErr(t, "over from the start", recipetest.ErrOf(all[0].d.Enter(ctx)), why)
 		recipetest.WantErr(t, "leave", a.Leave(ctx), why)
 		untilInside(c, all[0].m, leftPrefix, 1)
 		recipetest.WantErr(t, "leave", b.Leave(t.Context()), nil)
@@ -561,8 +501,7 @@ func TestF265_GivenUpBefore(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(why)
 		requests := c.Count(func() {
-			_, err := p.d.Enter(ctx)
-			recipetest.WantErr(t, "enter", err, why)
+			recipetest.WantErr(t, "enter", recipetest.ErrOf(p.d.Enter(ctx)), why)
 			recipetest.Later(time.Minute)
 		})
 		if len(requests) > 0 {
@@ -581,15 +520,13 @@ func TestF265_GivesUpAsTheRoundBegins(t *testing.T) {
 		synctest.Wait()
 		requests := c.Srv.Faults().BlockRequests(recipetest.SessionOf(all[0].m))
 		cancel()
-		_, err := gives.wait()
-		recipetest.WantErr(t, "given up", err, context.Canceled)
+		gives.WantErr("given up", context.Canceled)
 		for range 2 { // ends its watch, and reads the record
 			synctest.Wait()
 			requests.Let(1)
 		}
 		synctest.Wait()
-		st, err := all[1].d.Enter(t.Context())
-		recipetest.WantErr(t, "enter", err, nil)
+		st := enter(t, t.Context(), all[1]).Must("enter")
 		requests.Remove()
 		recipetest.WantErr(t, "leave", st.Leave(t.Context()), nil)
 		untilInside(c, all[0].m, inPrefix, 0)
@@ -614,12 +551,11 @@ func TestF265_GivesUpAtEachStep(t *testing.T) {
 				st, err := all[1].d.Enter(ctx)
 				recipetest.Later(time.Second)
 				c.Srv.Faults().Clear()
-				if !other.over() {
+				if !other.Over() {
 					st, err = all[2].d.Enter(t.Context())
 					recipetest.WantErr(t, "another", err, nil)
 				}
-				first, otherErr := other.wait()
-				recipetest.WantErr(t, "the other", otherErr, nil)
+				first := other.Must("the other")
 				if err == nil {
 					leaveAll(c, nil, first, st)
 				} else {
@@ -660,22 +596,17 @@ func TestF267_LaggingServer(t *testing.T) {
 			first := enter(t, t.Context(), all[0])
 			second := enter(t, t.Context(), all[1])
 			synctest.Wait()
-			third, err := all[2].d.Enter(t.Context())
-			recipetest.WantErr(t, "enter", err, nil)
-			b, err := second.wait()
-			recipetest.WantErr(t, "enter", err, nil)
+			third := enter(t, t.Context(), all[2]).Must("enter")
+			b := second.Must("enter")
 			lag.CatchUp()
-			a, err := first.wait()
-			recipetest.WantErr(t, "enter", err, nil)
+			a := first.Must("enter")
 			leaves := leave(t, t.Context(), a)
 			leaves2 := leave(t, t.Context(), b)
 			synctest.Wait()
 			recipetest.WantErr(t, "leave", third.Leave(t.Context()), nil)
-			_, err = leaves2.wait()
-			recipetest.WantErr(t, "leave", err, nil)
+			leaves2.WantErr("leave", nil)
 			lag.Remove()
-			_, err = leaves.wait()
-			recipetest.WantErr(t, "leave", err, nil)
+			leaves.WantErr("leave", nil)
 		}
 	})
 }
@@ -697,11 +628,9 @@ func TestF267_ListOfAnotherMoment(t *testing.T) {
 		requests.Let(1) // the first reads that the round is under way
 		synctest.Wait()
 		others.Remove()
-		_, err := last.wait()
-		wantDied(t, err)
+		wantDied(t, last.Err())
 		requests.Remove()
-		_, err = first.wait()
-		wantDied(t, err)
+		wantDied(t, first.Err())
 	})
 }
 
@@ -733,18 +662,15 @@ func TestF268_Mismatch(t *testing.T) {
 			return err
 		}, nil)
 		recipetest.WantErr(t, "set", err, nil)
-		if _, err := waits.wait(); !strings.Contains(fmt.Sprint(err), "/b/round is not the record of a barrier") {
+		if _, err := waits.Wait(); !strings.Contains(fmt.Sprint(err), "/b/round is not the record of a barrier") {
 			t.Error(err)
 		}
 		untilInside(c, other, inPrefix, 0)
 		for _, n := range []int{-1, 0, MaxMembers + 1} {
-			_, err = NewDouble(other, "b", n)
-			recipetest.WantErr(t, "members", err, ErrBadMembers)
+			recipetest.WantErr(t, "members", recipetest.ErrOf(NewDouble(other, "b", n)), ErrBadMembers)
 		}
-		_, err = NewDouble(other, "//", 2)
-		recipetest.WantErr(t, "name", err, manager.ErrBadName)
-		_, err = NewDouble(other, strings.Repeat("x", 500), 2)
-		recipetest.WantErr(t, "long name", err, manager.ErrBadName)
+		recipetest.WantErr(t, "name", recipetest.ErrOf(NewDouble(other, "//", 2)), manager.ErrBadName)
+		recipetest.WantErr(t, "long name", recipetest.ErrOf(NewDouble(other, strings.Repeat("x", 500), 2)), manager.ErrBadName)
 	})
 }
 
@@ -757,10 +683,8 @@ func TestF268_RecordDeleted(t *testing.T) {
 		synctest.Wait()
 		c.Remove("/holdfast/b/round")
 		synctest.Wait()
-		b, err := all[1].d.Enter(t.Context())
-		recipetest.WantErr(t, "enter", err, nil)
-		a, err := first.wait()
-		recipetest.WantErr(t, "enter", err, nil)
+		b := enter(t, t.Context(), all[1]).Must("enter")
+		a := first.Must("enter")
 		c.Remove("/holdfast/b/round")
 		recipetest.WantErr(t, "leave", a.Leave(t.Context()), manager.ErrUnknownOutcome)
 		recipetest.WantErr(t, "leave", b.Leave(t.Context()), manager.ErrUnknownOutcome)
@@ -775,7 +699,7 @@ func TestF269_MoreThanMembers(t *testing.T) {
 	recipetest.Everywhere(t, func(t *testing.T, c *recipetest.Cluster) {
 		all := processes(c, 7, 2)
 		first := enterAll(c, all[:2]...)
-		var waits []*pending[*Stage]
+		var waits []*recipetest.Pending[*Stage]
 		gives, cancel := context.WithCancel(t.Context())
 		for i, p := range all[2:] {
 			ctx := t.Context()
@@ -786,20 +710,17 @@ func TestF269_MoreThanMembers(t *testing.T) {
 			untilInside(c, p.m, inPrefix, 3+i)
 		}
 		cancel()
-		_, err := waits[2].wait()
-		recipetest.WantErr(t, "given up", err, context.Canceled)
+		waits[2].WantErr("given up", context.Canceled)
 		untilInside(c, all[0].m, inPrefix, 6)
 		waits = slices.Delete(waits, 2, 3)
 		leaveAll(c, nil, first...)
 		for len(waits) > 0 {
-			a, err := waits[0].wait()
-			recipetest.WantErr(t, "enter", err, nil)
-			b, err := waits[1].wait()
-			recipetest.WantErr(t, "enter", err, nil)
+			a := waits[0].Must("enter")
+			b := waits[1].Must("enter")
 			if a.Round != b.Round {
 				t.Fatalf("rounds %d and %d", a.Round, b.Round)
 			}
-			if waits = waits[2:]; len(waits) > 0 && (waits[0].over() || waits[1].over()) {
+			if waits = waits[2:]; len(waits) > 0 && (waits[0].Over() || waits[1].Over()) {
 				t.Error("later ones have entered")
 			}
 			leaveAll(c, nil, a, b)
@@ -817,9 +738,8 @@ func TestF269_RoundWithoutAnEnd(t *testing.T) {
 		leaves := leave(t, ctx, stages[0])
 		synctest.Wait()
 		cancel()
-		_, err := leaves.wait()
-		recipetest.WantErr(t, "leave", err, context.Canceled)
-		var waits []*pending[*Stage]
+		leaves.WantErr("leave", context.Canceled)
+		var waits []*recipetest.Pending[*Stage]
 		for _, p := range all[2:] {
 			waits = append(waits, enter(t, t.Context(), p))
 			synctest.Wait()
@@ -827,8 +747,7 @@ func TestF269_RoundWithoutAnEnd(t *testing.T) {
 		begun := time.Now()
 		recipetest.WantErr(t, "close", all[1].m.Close(), nil)
 		for _, w := range waits {
-			_, err := w.wait()
-			recipetest.WantErr(t, "enter", err, nil)
+			w.WantErr("enter", nil)
 		}
 		if d := time.Since(begun); d > 5*time.Second {
 			t.Errorf("the next round began after %v", d)
@@ -871,15 +790,11 @@ func TestClose(t *testing.T) {
 		for _, p := range all {
 			recipetest.WantErr(t, "close", p.m.Close(), nil)
 		}
-		_, err := leaves.wait()
-		recipetest.WantErr(t, "leave", err, manager.ErrClosed)
-		_, err = waits.wait()
-		recipetest.WantErr(t, "enter", err, manager.ErrClosed)
+		leaves.WantErr("leave", manager.ErrClosed)
+		waits.WantErr("enter", manager.ErrClosed)
 		recipetest.WantErr(t, "inside", stages[1].Err(), manager.ErrClosed)
-		_, err = all[2].d.Enter(t.Context())
-		recipetest.WantErr(t, "enter", err, manager.ErrClosed)
-		_, err = NewDouble(all[2].m, "b", 2)
-		recipetest.WantErr(t, "new", err, manager.ErrClosed)
+		recipetest.WantErr(t, "enter", recipetest.ErrOf(all[2].d.Enter(t.Context())), manager.ErrClosed)
+		recipetest.WantErr(t, "new", recipetest.ErrOf(NewDouble(all[2].m, "b", 2)), manager.ErrClosed)
 	})
 }
 
@@ -921,17 +836,14 @@ func TestF270_EntersAndShutsDown(t *testing.T) {
 		if gives {
 			want = context.Canceled
 			cancel()
-			_, _ = enters.wait()
+			_, _ = enters.Wait()
 		}
-		shuts := begin(t, func() (struct{}, error) { return struct{}{}, all[0].m.Shutdown(t.Context()) })
-		_, err := enters.wait()
-		recipetest.WantErr(t, "enter", err, want)
+		shuts := recipetest.BeginErr(t, func() error { return all[0].m.Shutdown(t.Context()) })
+		enters.WantErr("enter", want)
 		synctest.Wait()
-		st, err := all[1].d.Enter(t.Context())
-		recipetest.WantErr(t, "the other enters", err, nil)
+		st := enter(t, t.Context(), all[1]).Must("the other enters")
 		requests.Remove()
-		_, err = shuts.wait()
-		recipetest.WantErr(t, "shut down", err, nil)
+		shuts.WantErr("shut down", nil)
 		leaveAll(c, nil, st)
 		untilInside(c, all[1].m, "", 0)
 	})
@@ -945,8 +857,7 @@ func TestF270_ShutsDownWhileOthersAreInside(t *testing.T) {
 		leaves := leave(t, t.Context(), stages[0])
 		synctest.Wait()
 		recipetest.WantErr(t, "shut down", all[0].m.Shutdown(t.Context()), nil)
-		_, err := leaves.wait()
-		recipetest.WantErr(t, "leave", err, manager.ErrClosed)
+		leaves.WantErr("leave", manager.ErrClosed)
 		leaveAll(c, nil, stages[1])
 	})
 }
@@ -964,26 +875,22 @@ func TestF270_ShutsDownWhileALockIsHeld(t *testing.T) {
 		recipetest.WantErr(t, "gate", err, nil)
 		recipetest.WantErr(t, "shut", gate.Shut(t.Context()), nil)
 		enters := enter(t, t.Context(), p)
-		waits := begin(t, func() (struct{}, error) { return struct{}{}, gate.Wait(t.Context()) })
+		waits := recipetest.BeginErr(t, func() error { return gate.Wait(t.Context()) })
 		synctest.Wait()
-		shuts := begin(t, func() (struct{}, error) { return struct{}{}, p.m.Shutdown(t.Context()) })
-		_, err = enters.wait()
-		recipetest.WantErr(t, "enter", err, manager.ErrClosed)
-		_, err = waits.wait()
-		recipetest.WantErr(t, "wait", err, manager.ErrClosed)
+		shuts := recipetest.BeginErr(t, func() error { return p.m.Shutdown(t.Context()) })
+		enters.WantErr("enter", manager.ErrClosed)
+		waits.WantErr("wait", manager.ErrClosed)
 		got := c.Count(func() {
-			_, err := p.d.Enter(t.Context())
-			recipetest.WantErr(t, "enter anew", err, manager.ErrClosed)
+			recipetest.WantErr(t, "enter anew", recipetest.ErrOf(p.d.Enter(t.Context())), manager.ErrClosed)
 		})
 		if len(got) > 0 {
 			t.Errorf("a caller that was refused has sent %v", got)
 		}
-		if shuts.over() {
+		if shuts.Over() {
 			t.Error("Shutdown has not waited for the lock")
 		}
 		recipetest.WantErr(t, "unlock", h.Unlock(t.Context()), nil)
-		_, err = shuts.wait()
-		recipetest.WantErr(t, "shut down", err, nil)
+		shuts.WantErr("shut down", nil)
 	})
 }
 
@@ -1004,7 +911,7 @@ func TestF270_ShutsDownInAnOutage(t *testing.T) {
 			t.Errorf("Shutdown took %v", took)
 		}
 		silence.Remove()
-		_, err := leave(t, t.Context(), stages[1]).wait()
+		_, err := leave(t, t.Context(), stages[1]).Wait()
 		wantDied(t, err, "a")
 	})
 }
@@ -1024,8 +931,7 @@ func TestCloseAsAMemberLooks(t *testing.T) {
 		if err := all[0].m.Close(); err == nil {
 			t.Error("the session's end was confirmed, and the requests before it were blocked")
 		}
-		_, err := leaves.wait()
-		recipetest.WantErr(t, "leave", err, manager.ErrClosed)
+		leaves.WantErr("leave", manager.ErrClosed)
 	})
 }
 
@@ -1077,20 +983,18 @@ func TestF264_ComesBackLast(t *testing.T) {
 			one, other := all[i%2], all[1-i%2]
 			first := enter(t, t.Context(), one)
 			synctest.Wait()
-			var second *pending[*Stage]
+			var second *recipetest.Pending[*Stage]
 			lose(c, one.m, func() {
 				second = enter(t, t.Context(), other)
 				synctest.Wait()
 			})
 			c.Until("both are there", func() bool { return len(inside(c, other.m, inPrefix)) == 2 })
 			recipetest.Later(time.Second)
-			if !first.over() || !second.over() {
+			if !first.Over() || !second.Over() {
 				t.Error("the round does not begin at once")
 			}
-			a, err := first.wait()
-			recipetest.WantErr(t, "the first", err, nil)
-			b, err := second.wait()
-			recipetest.WantErr(t, "the second", err, nil)
+			a := first.Must("the first")
+			b := second.Must("the second")
 			leaveAll(c, nil, a, b)
 		}
 	})
@@ -1126,8 +1030,8 @@ func TestF265_LeaveIsRefused(t *testing.T) {
 			synctest.Wait()
 			requests := c.Srv.Faults().BlockRequests(recipetest.SessionOf(all[0].m))
 			cancel()
-			_, err := gives.wait()
-			recipetest.WantErr(t, "given up", err, context.Canceled)
+			gives.WantErr("given up", context.Canceled)
+			var err error
 			if other, err = all[1].d.Enter(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -1142,7 +1046,7 @@ func TestF265_LeaveIsRefused(t *testing.T) {
 			recipetest.WantErr(t, "leave", err, ErrLost)
 			recipetest.WantErr(t, "leave again", stages[0].Leave(t.Context()), ErrLost)
 		}
-		_, err := leave(t, t.Context(), other).wait()
+		_, err := leave(t, t.Context(), other).Wait()
 		wantDied(t, err, "a")
 		c.Srv.Faults().Clear()
 		leaveAll(c, nil, enterAll(c, all...)...)
@@ -1156,7 +1060,7 @@ func TestF265_LeaveIsRefused(t *testing.T) {
 func TestF268_MismatchWhileWaiting(t *testing.T) {
 	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		three := processes(c, 2, 3)
-		var waits []*pending[*Stage]
+		var waits []*recipetest.Pending[*Stage]
 		for _, p := range three {
 			waits = append(waits, enter(t, t.Context(), p))
 			synctest.Wait()
@@ -1175,7 +1079,7 @@ func TestF268_MismatchWhileWaiting(t *testing.T) {
 			f()
 		}
 		for _, w := range waits {
-			if _, err := w.wait(); !errors.Is(err, ErrMismatch) {
+			if _, err := w.Wait(); !errors.Is(err, ErrMismatch) {
 				t.Fatalf("one that says three: got error %v, want %v", err, ErrMismatch)
 			}
 		}
@@ -1183,10 +1087,9 @@ func TestF268_MismatchWhileWaiting(t *testing.T) {
 		third := c.Open("third")
 		d, err = NewDouble(third, "b", 2)
 		recipetest.WantErr(t, "new", err, nil)
-		st, err := enter(t, t.Context(), process{third, d}).wait()
+		st, err := enter(t, t.Context(), process{third, d}).Wait()
 		recipetest.WantErr(t, "enter", err, nil)
-		first, err := second.wait()
-		recipetest.WantErr(t, "enter", err, nil)
+		first := second.Must("enter")
 		leaveAll(c, nil, first, st)
 		untilInside(c, other, "", 0)
 	})

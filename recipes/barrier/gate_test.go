@@ -24,8 +24,8 @@ func gateOf(t *testing.T, m *manager.Manager) *Gate {
 	return g
 }
 
-func waitAt(t *testing.T, ctx context.Context, g *Gate) *pending[struct{}] { //nolint:revive // t comes first in tests
-	return begin(t, func() (struct{}, error) { return struct{}{}, g.Wait(ctx) })
+func waitAt(t *testing.T, ctx context.Context, g *Gate) *recipetest.Pending[struct{}] { //nolint:revive // t comes first in tests
+	return recipetest.BeginErr(t, func() error { return g.Wait(ctx) })
 }
 
 func shut(t *testing.T, g *Gate) {
@@ -38,10 +38,9 @@ func open(t *testing.T, g *Gate) {
 	recipetest.WantErr(t, "open", g.Open(t.Context()), nil)
 }
 
-func wantOpened(t *testing.T, p *pending[struct{}]) {
+func wantOpened(t *testing.T, p *recipetest.Pending[struct{}]) {
 	t.Helper()
-	_, err := p.wait()
-	recipetest.WantErr(t, "wait", err, nil)
+	p.WantErr("wait", nil)
 }
 
 func TestGate(t *testing.T) {
@@ -78,7 +77,7 @@ func TestGateCost(t *testing.T) {
 			}
 		}
 		want("shut", c.Count(func() { shut(t, g) }), map[zktest.Op]uint64{zktest.OpCreate: 1})
-		var p *pending[struct{}]
+		var p *recipetest.Pending[struct{}]
 		want("wait", c.Count(func() { p = waitAt(t, t.Context(), g) }), map[zktest.Op]uint64{zktest.OpMulti: 1, zktest.OpGetData: 1})
 		want("open", c.Count(func() { open(t, g); wantOpened(t, p) }), map[zktest.Op]uint64{zktest.OpDelete: 1, zktest.OpGetData: 1})
 	})
@@ -164,7 +163,7 @@ func TestF265_GivesUpAtAGate(t *testing.T) {
 		waits := waitAt(t, ctx, g)
 		synctest.Wait()
 		cancel(why)
-		_, err := waits.wait()
+		_, err := waits.Wait()
 		recipetest.WantErr(t, "given up", err, why)
 		recipetest.WantErr(t, "given up", err, context.Canceled)
 		synctest.Wait()
@@ -178,10 +177,10 @@ func TestF265_GivesUpAtAGate(t *testing.T) {
 
 		f := c.Srv.Faults().DelayReply(zktest.Match{Op: zktest.OpDelete, Times: 1}, time.Second)
 		ctx, cancel = context.WithCancelCause(t.Context())
-		opens := begin(t, func() (struct{}, error) { return struct{}{}, g.Open(ctx) })
+		opens := recipetest.BeginErr(t, func() error { return g.Open(ctx) })
 		<-f.Hit()
 		cancel(why)
-		_, err = opens.wait()
+		_, err = opens.Wait()
 		recipetest.WantErr(t, "given up", err, manager.ErrUnknownOutcome)
 		recipetest.WantErr(t, "given up", err, why)
 		recipetest.Later(time.Minute)
@@ -190,12 +189,10 @@ func TestF265_GivesUpAtAGate(t *testing.T) {
 		waits = waitAt(t, t.Context(), g)
 		synctest.Wait()
 		recipetest.WantErr(t, "close", m.Close(), nil)
-		_, err = waits.wait()
-		recipetest.WantErr(t, "closed", err, manager.ErrClosed)
+		waits.WantErr("closed", manager.ErrClosed)
 		recipetest.WantErr(t, "closed", g.Wait(t.Context()), manager.ErrClosed)
 		recipetest.WantErr(t, "closed", g.Shut(t.Context()), manager.ErrClosed)
-		_, err = NewGate(m, "start/gate")
-		recipetest.WantErr(t, "closed", err, manager.ErrClosed)
+		recipetest.WantErr(t, "closed", recipetest.ErrOf(NewGate(m, "start/gate")), manager.ErrClosed)
 	})
 }
 
@@ -215,10 +212,10 @@ func TestF265_ClosedAsTheGateChanges(t *testing.T) {
 					open(t, g)
 				}
 				f := c.Srv.Faults().SwallowReply(zktest.Match{Op: op, Times: 1})
-				changes := begin(t, func() (struct{}, error) { return struct{}{}, change(g, t.Context()) })
+				changes := recipetest.BeginErr(t, func() error { return change(g, t.Context()) })
 				<-f.Hit()
 				recipetest.WantErr(t, "close", m.Close(), nil)
-				_, err := changes.wait()
+				_, err := changes.Wait()
 				recipetest.WantErr(t, "interrupted", err, manager.ErrClosed)
 				recipetest.WantErr(t, "interrupted", err, manager.ErrUnknownOutcome)
 				if err := change(g, t.Context()); errors.Is(err, manager.ErrUnknownOutcome) {

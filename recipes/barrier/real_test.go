@@ -90,15 +90,16 @@ func (l *lane) run() (rounds, deaths int32) {
 // round reports whether the test can go on.
 func (l *lane) round(other *program, dies bool) bool {
 	t := l.T
-	second := begin(t, func() (*Stage, error) { return l.ours[1].Enter(t.Context()) })
+	second := recipetest.Begin(t, func() (*Stage, error) { return l.ours[1].Enter(t.Context()) })
 	a, err := l.ours[0].Enter(t.Context())
 	if err != nil {
 		t.Error(err)
 		return false
 	}
-	<-second.done
-	if second.err != nil {
-		t.Error(second.err)
+	<-second.Done()
+	b, err := second.Wait()
+	if err != nil {
+		t.Error(err)
 		return false
 	}
 	if line := other.hear(); !strings.HasPrefix(line, "inside ") {
@@ -123,13 +124,13 @@ func (l *lane) round(other *program, dies bool) bool {
 		<-time.After(20 * time.Millisecond)
 	}
 	<-time.After(20 * time.Millisecond) // for a premature leave
-	if first.over() {
+	if first.Over() {
 		l.premature.Add(1)
-		t.Errorf("the first has left while the second is inside: %v", first.err)
+		t.Errorf("the first has left while the second is inside: %v", first.Err())
 	}
-	err = second.result.Leave(t.Context())
-	<-first.done
-	for _, err := range []error{err, first.err} {
+	err = b.Leave(t.Context())
+	<-first.Done()
+	for _, err := range []error{err, first.Err()} {
 		if dies {
 			wantDied(t, err, "child")
 		} else {
@@ -169,8 +170,8 @@ func TestGateBesideCurator(t *testing.T) {
 			curator.tell("wait " + g.path)
 			waits := waitAt(t, t.Context(), g)
 			curator.silent()
-			if waits.over() {
-				t.Errorf("round %d: ours did not wait: %v", i, waits.err)
+			if waits.Over() {
+				t.Errorf("round %d: ours did not wait: %v", i, waits.Err())
 			}
 			if i%4 < 2 {
 				open(t, g)

@@ -19,22 +19,20 @@ func TestF309_LeaveInOrder(t *testing.T) {
 	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		const n = 60
 		p := processes(c, 1, n)[0]
-		var entering []*pending[*Stage]
+		var entering []*recipetest.Pending[*Stage]
 		for range n {
 			entering = append(entering, enter(t, t.Context(), p))
 			synctest.Wait()
 		}
 		looks := c.Count(func() {
-			var leaving []*pending[struct{}]
+			var leaving []*recipetest.Pending[struct{}]
 			for _, e := range entering {
-				st, err := e.wait()
-				recipetest.WantErr(t, "enter", err, nil)
+				st := e.Must("enter")
 				leaving = append(leaving, leave(t, t.Context(), st))
 				synctest.Wait()
 			}
 			for _, l := range leaving {
-				_, err := l.wait()
-				recipetest.WantErr(t, "leave", err, nil)
+				l.WantErr("leave", nil)
 			}
 		})[zktest.OpGetChildren2]
 		if most := 2 * n * math.Log(n); float64(looks) > most {

@@ -232,13 +232,11 @@ func TestContext(t *testing.T) {
 		defer done()
 		c.Expire(b)
 		recipetest.WantErr(t, "lost", context.Cause(ctx), election.ErrLost)
-		recipetest.WantErr(t, "guard", second(waits.Guard(t.Context(), zkio.CheckOp("/", -1))), election.ErrLost)
+		recipetest.WantErr(t, "guard", recipetest.ErrOf(waits.Guard(t.Context(), zkio.CheckOp("/", -1))), election.ErrLost)
 		recipetest.WantErr(t, "proclaim", waits.Proclaim(t.Context(), nil), election.ErrLost)
 		recipetest.WantErr(t, "resign", waits.Resign(t.Context()), election.ErrLost)
 	})
 }
-
-func second(_ any, err error) error { return err }
 
 func TestBadInput(t *testing.T) {
 	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
@@ -253,13 +251,12 @@ func TestBadInput(t *testing.T) {
 			{name, election.Options{ID: strings.Repeat("x", 1025)}, election.ErrTooLarge},
 			{name, election.Options{Data: make([]byte, 64<<10+1)}, election.ErrTooLarge},
 		} {
-			_, err := election.New(m, tt.name, tt.opts)
-			recipetest.WantErr(t, "new", err, tt.want)
+			recipetest.WantErr(t, "new", recipetest.ErrOf(election.New(m, tt.name, tt.opts)), tt.want)
 		}
 		if _, err := m.ReadWrite("rw/lock"); err != nil {
 			t.Fatal(err)
 		}
-		recipetest.WantErr(t, "a lock of another kind", second(election.New(m, "rw", election.Options{})), manager.ErrKind)
+		recipetest.WantErr(t, "a lock of another kind", recipetest.ErrOf(election.New(m, "rw", election.Options{})), manager.ErrKind)
 		l := campaign(t, e)
 		recipetest.WantErr(t, "proclaim", l.Proclaim(t.Context(), make([]byte, 64<<10+1)), election.ErrTooLarge)
 		recipetest.WantErr(t, "proclaim as much as fits", l.Proclaim(t.Context(), make([]byte, 64<<10)), nil)

@@ -200,8 +200,7 @@ func TestEventsRefused(t *testing.T) {
 		var of events
 		defer e.OnEvent(of.note)()
 		c.Srv.Faults().FailRequest(zktest.Match{Session: recipetest.SessionOf(m), Path: lockDir, Times: zktest.Every}, zktest.CodeNoAuth)
-		_, err := e.Campaign(t.Context())
-		recipetest.WantErr(t, "campaign", err, zkio.ErrNoAuth)
+		recipetest.WantErr(t, "campaign", recipetest.ErrOf(e.Campaign(t.Context())), zkio.ErrNoAuth)
 		synctest.Wait()
 		all := of.all()
 		if text(all) != "START OFFER_START FAILED" || !errors.Is(all[2].Cause, zkio.ErrNoAuth) {

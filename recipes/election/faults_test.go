@@ -203,7 +203,7 @@ func TestF213_Withdrawn(t *testing.T) {
 					}
 					recipetest.WantErr(t, "in the end", l.Err(), want)
 					if where != "elected" {
-						recipetest.WantErr(t, "elected", second(l.Elected().Wait(t.Context())), want)
+						recipetest.WantErr(t, "elected", recipetest.ErrOf(l.Elected().Wait(t.Context())), want)
 					}
 					select {
 					case <-l.Lost():

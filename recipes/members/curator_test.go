@@ -34,8 +34,7 @@ func TestCurator(t *testing.T) {
 		leave(c, ours)
 		curator.until("members a second=4 theirs=2")
 
-		_, err = g.TryJoin(t.Context(), "theirs", []byte("5"))
-		recipetest.WantErr(t, "taken", err, members.ErrTaken)
+		recipetest.WantErr(t, "taken", recipetest.ErrOf(g.TryJoin(t.Context(), "theirs", []byte("5"))), members.ErrTaken)
 		joined := make(chan *members.Member)
 		go func() { joined <- join(c, g, "theirs", "5") }()
 		select {

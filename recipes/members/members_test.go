@@ -151,10 +151,9 @@ func TestF220_IdIsTaken(t *testing.T) {
 		a, b := group(c, m), group(c, c.Open("b"))
 		first := join(c, a, "x", "a")
 		for name, g := range map[string]*members.Group{"by another process": b, "by its own": a, "by its own, in another Group": group(c, m)} {
-			_, err := g.TryJoin(ctx, "x", []byte(name))
-			recipetest.WantErr(t, name, err, members.ErrTaken)
+			recipetest.WantErr(t, name, recipetest.ErrOf(g.TryJoin(ctx, "x", []byte(name))), members.ErrTaken)
 			brief, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
-			_, err = g.Join(brief, "x", []byte(name))
+			_, err := g.Join(brief, "x", []byte(name))
 			cancel()
 			recipetest.WantErr(t, name, err, context.DeadlineExceeded)
 			if c.Srv != nil { // a real server may not have answered by then
@@ -364,8 +363,7 @@ func TestF223_GivenUp(t *testing.T) {
 		recipetest.Later(30 * time.Second)
 		wantNothingLeft(c)
 		leave(c, join(c, g, "x", ""))
-		_, err = g.Join(ctx, "x", nil)
-		recipetest.WantErr(t, "given up before", err, why)
+		recipetest.WantErr(t, "given up before", recipetest.ErrOf(g.Join(ctx, "x", nil)), why)
 	})
 }
 
@@ -418,10 +416,8 @@ func TestF225_Close(t *testing.T) {
 			t.Error("the member is not lost")
 		}
 		recipetest.WantErr(t, "the member", x.Err(), manager.ErrClosed)
-		_, err := g.Join(t.Context(), "z", nil)
-		recipetest.WantErr(t, "join", err, manager.ErrClosed)
-		_, err = members.New(m, "workers")
-		recipetest.WantErr(t, "new", err, manager.ErrClosed)
+		recipetest.WantErr(t, "join", recipetest.ErrOf(g.Join(t.Context(), "z", nil)), manager.ErrClosed)
+		recipetest.WantErr(t, "new", recipetest.ErrOf(members.New(m, "workers")), manager.ErrClosed)
 		if _, ok := <-g.Watch(t.Context()); ok {
 			t.Error("a closed manager's watch shows something")
 		}
@@ -437,8 +433,7 @@ func TestF226_Lag(t *testing.T) {
 		g, other := group(c, m), group(c, c.Open("b"))
 		lag := c.Srv.Faults().Lag(3, recipetest.SessionOf(m))
 		y := join(c, other, "x", "b")
-		_, err := g.TryJoin(t.Context(), "x", nil)
-		recipetest.WantErr(t, "taken", err, members.ErrTaken)
+		recipetest.WantErr(t, "taken", recipetest.ErrOf(g.TryJoin(t.Context(), "x", nil)), members.ErrTaken)
 		leave(c, y)
 		x, err := g.TryJoin(t.Context(), "x", nil)
 		recipetest.WantErr(t, "free", err, nil)
@@ -460,15 +455,12 @@ func TestF227_Limits(t *testing.T) {
 			for id, want := range map[string]error{
 				"": members.ErrBadID, strings.Repeat("x", 256): members.ErrBadID, strings.Repeat("/", 86): members.ErrBadID,
 			} {
-				_, err := g.Join(t.Context(), id, nil)
-				recipetest.WantErr(t, fmt.Sprintf("id %.10q", id), err, want)
+				recipetest.WantErr(t, fmt.Sprintf("id %.10q", id), recipetest.ErrOf(g.Join(t.Context(), id, nil)), want)
 			}
 			large := bytes.Repeat([]byte("x"), members.MaxData+1)
-			_, err := g.TryJoin(t.Context(), "y", large)
-			recipetest.WantErr(t, "large", err, members.ErrTooLarge)
+			recipetest.WantErr(t, "large", recipetest.ErrOf(g.TryJoin(t.Context(), "y", large)), members.ErrTooLarge)
 			recipetest.WantErr(t, "large", x.Set(t.Context(), large), members.ErrTooLarge)
-			_, err = members.New(m, "a//b")
-			recipetest.WantErr(t, "name", err, manager.ErrBadName)
+			recipetest.WantErr(t, "name", recipetest.ErrOf(members.New(m, "a//b")), manager.ErrBadName)
 		})
 		if len(requests) > 0 {
 			t.Errorf("requests were sent: %v", requests)
@@ -500,8 +492,7 @@ func TestF227_Full(t *testing.T) {
 		g := group(c, c.Open("a"))
 		fill(c, members.MaxMembers-1)
 		last := join(c, g, "last", "")
-		_, err := g.Join(t.Context(), "one more", nil)
-		recipetest.WantErr(t, "full", err, members.ErrFull)
+		recipetest.WantErr(t, "full", recipetest.ErrOf(g.Join(t.Context(), "one more", nil)), members.ErrFull)
 		if got := len(c.Srv.Children(dir)); got != members.MaxMembers {
 			t.Errorf("%d nodes are there", got)
 		}
@@ -647,8 +638,7 @@ func TestF310_ManyStrangers(t *testing.T) {
 		counts := c.Count(func() {
 			brief, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			_, err := group(c, c.Open("b")).Join(brief, "x", []byte("1"))
-			recipetest.WantErr(t, "join", err, nil)
+			recipetest.WantErr(t, "join", recipetest.ErrOf(group(c, c.Open("b")).Join(brief, "x", []byte("1"))), nil)
 			views.until(c, "x=1")
 		})
 		if got := counts[zktest.OpGetData]; got > 20 {

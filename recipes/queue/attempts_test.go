@@ -20,8 +20,7 @@ func TestF294_ClaimsTakenBack(t *testing.T) {
 	takeInTime := func(t *testing.T, q *queue.Queue, d time.Duration) {
 		ctx, cancel := context.WithTimeout(t.Context(), d)
 		defer cancel()
-		_, err := q.Take(ctx)
-		recipetest.WantErr(t, "take", err, context.DeadlineExceeded)
+		recipetest.WantErr(t, "take", recipetest.ErrOf(q.Take(ctx)), context.DeadlineExceeded)
 	}
 	goesWithItsSession := func(c *recipetest.Cluster, m *manager.Manager, q *queue.Queue) {
 		fault := c.Srv.Faults().SwallowReply(zktest.Match{Session: recipetest.SessionOf(m), Op: zktest.OpMulti, Path: items + "/qn-0000000000/claim", Times: 1})
@@ -78,8 +77,7 @@ func TestF294_ClaimsTakenBack(t *testing.T) {
 			recipetest.WantErr(c.T, "return", (<-taken).Return(c.T.Context()), nil)
 		}, claims + 1},
 		"Poll is given up before its ack": {func(c *recipetest.Cluster, _ *manager.Manager, q *queue.Queue) {
-			_, err := q.Poll(endsOnceClaimed{context.Background(), c})
-			recipetest.WantErr(c.T, "poll", err, context.Canceled)
+			recipetest.WantErr(c.T, "poll", recipetest.ErrOf(q.Poll(endsOnceClaimed{context.Background(), c})), context.Canceled)
 			recipetest.Later(time.Second)
 		}, 1},
 		"callers return it": {func(c *recipetest.Cluster, _ *manager.Manager, q *queue.Queue) {
@@ -88,8 +86,7 @@ func TestF294_ClaimsTakenBack(t *testing.T) {
 			recipetest.WantErr(c.T, "return", e.Return(c.T.Context()), nil)
 		}, claims + 1},
 		"callers die with it": {func(c *recipetest.Cluster, m *manager.Manager, q *queue.Queue) {
-			_, err := q.Take(c.T.Context())
-			recipetest.WantErr(c.T, "take", err, nil)
+			recipetest.WantErr(c.T, "take", recipetest.ErrOf(q.Take(c.T.Context())), nil)
 			c.Expire(m)
 		}, claims + 1},
 	}, func(t *testing.T, c *recipetest.Cluster, tt row) {

@@ -308,8 +308,7 @@ func TestF302_ShutdownMeetsRun(t *testing.T) {
 		for _, want := range []string{"given up", "next"} {
 			ack(t, take(t, b, want))
 		}
-		_, err := b.Poll(t.Context())
-		recipetest.WantErr(t, "poll", err, queue.ErrEmpty)
+		recipetest.WantErr(t, "poll", recipetest.ErrOf(b.Poll(t.Context())), queue.ErrEmpty)
 	})
 }
 

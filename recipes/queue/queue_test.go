@@ -37,8 +37,7 @@ func TestFIFO(t *testing.T) {
 			ack(t, e)
 			recipetest.WantErr(t, "ack again", e.Ack(t.Context()), queue.ErrSettled)
 		}
-		_, err := b.Poll(t.Context())
-		recipetest.WantErr(t, "poll", err, queue.ErrEmpty)
+		recipetest.WantErr(t, "poll", recipetest.ErrOf(b.Poll(t.Context())), queue.ErrEmpty)
 		if c.Srv != nil {
 			wantLeft(c)
 		}
@@ -49,10 +48,8 @@ func TestFIFO(t *testing.T) {
 func TestElementAndPoll(t *testing.T) {
 	recipetest.Everywhere(t, func(t *testing.T, c *recipetest.Cluster) {
 		a, b := open(t, c.Open("a"), queue.Options{}), open(t, c.Open("b"), queue.Options{})
-		_, err := b.Element(t.Context())
-		recipetest.WantErr(t, "element of nothing", err, queue.ErrEmpty)
-		_, err = b.Poll(t.Context())
-		recipetest.WantErr(t, "poll of nothing", err, queue.ErrEmpty)
+		recipetest.WantErr(t, "element of nothing", recipetest.ErrOf(b.Element(t.Context())), queue.ErrEmpty)
+		recipetest.WantErr(t, "poll of nothing", recipetest.ErrOf(b.Poll(t.Context())), queue.ErrEmpty)
 		offer(t, a, "1", "2", "3")
 		e, err := a.Take(t.Context())
 		if err != nil {
@@ -69,10 +66,8 @@ func TestElementAndPoll(t *testing.T) {
 				t.Errorf("poll: %q, %v; want %q", data, err, want)
 			}
 		}
-		_, err = b.Element(t.Context())
-		recipetest.WantErr(t, "element of taken ones", err, queue.ErrEmpty)
-		_, err = b.Poll(t.Context())
-		recipetest.WantErr(t, "poll of taken ones", err, queue.ErrEmpty)
+		recipetest.WantErr(t, "element of taken ones", recipetest.ErrOf(b.Element(t.Context())), queue.ErrEmpty)
+		recipetest.WantErr(t, "poll of taken ones", recipetest.ErrOf(b.Poll(t.Context())), queue.ErrEmpty)
 		ack(t, e)
 	})
 }
@@ -85,8 +80,7 @@ func TestPollBesideTake(t *testing.T) {
 		recipetest.Later(time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err := q.Poll(ctx)
-		recipetest.WantErr(t, "poll", err, queue.ErrEmpty)
+		recipetest.WantErr(t, "poll", recipetest.ErrOf(q.Poll(ctx)), queue.ErrEmpty)
 		offer(t, q, "1")
 		ack(t, received(taken))
 	})
@@ -370,8 +364,7 @@ func TestShutdown(t *testing.T) {
 		var all sync.WaitGroup
 		for range 2 {
 			all.Go(func() {
-				_, err := q.Take(t.Context())
-				recipetest.WantErr(t, "take", err, manager.ErrClosed)
+				recipetest.WantErr(t, "take", recipetest.ErrOf(q.Take(t.Context())), manager.ErrClosed)
 			})
 		}
 		recipetest.Later(time.Second)
@@ -407,8 +400,7 @@ func TestClose(t *testing.T) {
 		recipetest.WantErr(t, "the element", e.Err(), manager.ErrClosed)
 		recipetest.WantErr(t, "ack", e.Ack(t.Context()), manager.ErrClosed)
 		recipetest.WantErr(t, "offer", q.Offer(t.Context(), []byte("1")), manager.ErrClosed)
-		_, err := queue.New(m, "q", queue.Options{})
-		recipetest.WantErr(t, "new", err, manager.ErrClosed)
+		recipetest.WantErr(t, "new", recipetest.ErrOf(queue.New(m, "q", queue.Options{})), manager.ErrClosed)
 	})
 }
 
@@ -446,11 +438,9 @@ func TestF258_Bounds(t *testing.T) {
 		recipetest.WantErr(t, "half a megabyte", big.Offer(t.Context(), make([]byte, 512<<10)), nil)
 
 		for _, o := range []queue.Options{{MaxLength: 50_001}, {MaxLength: -1}, {MaxSize: 1 << 20}} {
-			_, err := queue.New(m, "q", o)
-			recipetest.WantErr(t, "new", err, manager.ErrBadConfig)
+			recipetest.WantErr(t, "new", recipetest.ErrOf(queue.New(m, "q", o)), manager.ErrBadConfig)
 		}
-		_, err = queue.New(m, "/q//", queue.Options{})
-		recipetest.WantErr(t, "new", err, manager.ErrBadName)
+		recipetest.WantErr(t, "new", recipetest.ErrOf(queue.New(m, "/q//", queue.Options{})), manager.ErrBadName)
 	})
 }
 
@@ -494,8 +484,7 @@ func TestF258_DeadIsFull(t *testing.T) {
 		recipetest.WantErr(t, "bury", e.Bury(t.Context()), queue.ErrFull)
 		recipetest.WantErr(t, "the element", e.Err(), nil)
 		recipetest.WantErr(t, "return", e.Return(t.Context()), nil)
-		_, err := once.Take(t.Context())
-		recipetest.WantErr(t, "take", err, queue.ErrFull)
+		recipetest.WantErr(t, "take", recipetest.ErrOf(once.Take(t.Context())), queue.ErrFull)
 		ack(t, take(t, q, "1"))
 	})
 }
@@ -605,8 +594,7 @@ func TestOtherClients(t *testing.T) {
 		q := open(t, m, queue.Options{})
 		offer(t, q, "1")
 		s, dir := other.Access().Session(), c.Root+"/q/items/"
-		_, err := s.Multi(zkio.CreateOp(dir+"qn-", []byte("theirs"), nil).Sequential())
-		recipetest.WantErr(t, "their create", err, nil)
+		recipetest.WantErr(t, "their create", recipetest.ErrOf(s.Multi(zkio.CreateOp(dir+"qn-", []byte("theirs"), nil).Sequential())), nil)
 		recipetest.WantErr(t, "a node of another name", s.Create(dir+"note", nil, nil), nil)
 		e := take(t, q, "1")
 		recipetest.WantErr(t, "their delete of what is taken", s.Delete(dir+e.Name(), -1), zkio.ErrNotEmpty)
@@ -614,8 +602,7 @@ func TestOtherClients(t *testing.T) {
 		e = take(t, q, "theirs")
 		recipetest.WantErr(t, "return", e.Return(t.Context()), nil)
 		recipetest.WantErr(t, "their delete", s.Delete(dir+e.Name(), -1), nil)
-		_, err = q.Poll(t.Context())
-		recipetest.WantErr(t, "poll", err, queue.ErrEmpty)
+		recipetest.WantErr(t, "poll", recipetest.ErrOf(q.Poll(t.Context())), queue.ErrEmpty)
 	})
 }
 

@@ -87,7 +87,7 @@ func torment(c *recipetest.Cluster, way string, n int, strike func(*victim, zkte
 	c.Srv.Faults().Clear()
 	unlock(t, other.lock(2))
 	v.wantNothing(2)
-	return isClosed(v.hit)
+	return recipetest.IsClosed(v.hit)
 }
 
 // after has fn run when f has struck.
@@ -163,8 +163,7 @@ func TestF241_GivesUpInAnOutage(t *testing.T) {
 		c.Srv.Faults().Clear()
 		b.wantState(2, 1, 0)
 		recipetest.WantErr(t, "held", p.Err(), nil)
-		_, err := q.Release().Wait(t.Context())
-		recipetest.WantErr(t, "release", err, manager.ErrNotGranted)
+		recipetest.WantErr(t, "release", recipetest.ErrOf(q.Release().Wait(t.Context())), manager.ErrNotGranted)
 		unlock(t, p)
 		b.wantNothing(2)
 	})
@@ -179,9 +178,8 @@ func TestF241_ReleasedWhilePending(t *testing.T) {
 		// The first in line goes last: the second could have its one permit then.
 		for _, q := range slices.Backward([]*Permits{waits, a.acquire(t.Context(), 1), a.Acquire(t.Context(), 2)}) {
 			recipetest.WantErr(t, "unlock", q.Unlock(t.Context()), manager.ErrNotGranted)
-			_, err := q.Granted().Wait(t.Context())
-			recipetest.WantErr(t, "granted", err, manager.ErrReleased)
-			if !isClosed(q.Lost()) {
+			recipetest.WantErr(t, "granted", recipetest.ErrOf(q.Granted().Wait(t.Context())), manager.ErrReleased)
+			if !recipetest.IsClosed(q.Lost()) {
 				t.Error("Lost is open")
 			}
 		}
@@ -289,7 +287,7 @@ func TestF242_SessionEndsInside(t *testing.T) {
 			} else {
 				c.Expire(a.m)
 			}
-			if !isClosed(p.Lost()) {
+			if !recipetest.IsClosed(p.Lost()) {
 				t.Error("Lost is open")
 			}
 			recipetest.WantErr(t, "lost", p.Err(), ErrLost)
@@ -361,13 +359,11 @@ func TestF243_LeaseDeleted(t *testing.T) {
 func TestF245_AnotherNumber(t *testing.T) {
 	recipetest.Everywhere(t, func(t *testing.T, c *recipetest.Cluster) {
 		any := open(c, "any", 0)
-		_, err := any.Lock(t.Context(), 1)
-		recipetest.WantErr(t, "no number yet", err, ErrMismatch)
+		recipetest.WantErr(t, "no number yet", recipetest.ErrOf(any.Lock(t.Context(), 1)), ErrMismatch)
 		a, b := open(c, "a", 3), open(c, "b", 4)
 		p := a.lock(1)
-		_, err = b.Lock(t.Context(), 1)
-		recipetest.WantErr(t, "another number", err, ErrMismatch)
-		_, err = b.TryLock(t.Context(), 1)
+		recipetest.WantErr(t, "another number", recipetest.ErrOf(b.Lock(t.Context(), 1)), ErrMismatch)
+		_, err := b.TryLock(t.Context(), 1)
 		recipetest.WantErr(t, "another number", err, ErrMismatch)
 		unlock(t, p)
 		unlock(t, any.lock(3))
@@ -378,8 +374,7 @@ func TestF245_AnotherNumber(t *testing.T) {
 		for _, data := range []string{"", "three", "\xff\xff\xff\xff"} {
 			err := a.m.Access().Call(t.Context(), func(s *zkio.Session) error { _, err := s.Set(a.number, []byte(data), -1); return err }, nil)
 			recipetest.WantErr(t, "set", err, nil)
-			_, err = a.Lock(t.Context(), 1)
-			recipetest.WantErr(t, "garbage", err, ErrMismatch)
+			recipetest.WantErr(t, "garbage", recipetest.ErrOf(a.Lock(t.Context(), 1)), ErrMismatch)
 		}
 		recipetest.WantErr(t, "resize", a.Resize(t.Context(), 2), nil)
 		unlock(t, a.lock(2))
@@ -414,10 +409,8 @@ func TestF246_Resize(t *testing.T) {
 
 		tooMany := a.acquire(t.Context(), 2)
 		resize(1)
-		_, err := tooMany.Granted().Wait(t.Context())
-		recipetest.WantErr(t, "two of one", err, ErrTooMany)
-		_, err = b.Lock(t.Context(), 2)
-		recipetest.WantErr(t, "two of one", err, ErrTooMany)
+		recipetest.WantErr(t, "two of one", recipetest.ErrOf(tooMany.Granted().Wait(t.Context())), ErrTooMany)
+		recipetest.WantErr(t, "two of one", recipetest.ErrOf(b.Lock(t.Context(), 2)), ErrTooMany)
 		unlock(t, s)
 		resize(1) // as it is
 		a.wantNothing(1)
@@ -448,8 +441,7 @@ func TestF246_StaleNumber(t *testing.T) {
 		p := b.lock(2)
 		recipetest.WantErr(t, "resize", b.Resize(t.Context(), 2), nil)
 		lag := c.Srv.Faults().Lag(1000, recipetest.SessionOf(a.m), recipetest.SessionOf(d.m))
-		_, err := d.TryLock(t.Context(), 1)
-		recipetest.WantErr(t, "trylock", err, ErrNoPermits)
+		recipetest.WantErr(t, "trylock", recipetest.ErrOf(d.TryLock(t.Context(), 1)), ErrNoPermits)
 		q := a.acquire(t.Context(), 1)
 		recipetest.Later(time.Minute)
 		a.pending(q)
@@ -642,7 +634,7 @@ func TestF249_Close(t *testing.T) {
 		q := b.acquire(t.Context(), 2)
 		recipetest.WantErr(t, "close", a.m.Close(), nil)
 		for _, x := range []*Permits{p, first, second} {
-			if !isClosed(x.Lost()) {
+			if !recipetest.IsClosed(x.Lost()) {
 				t.Error("Lost is open after Close")
 			}
 			recipetest.WantErr(t, "closed", x.Err(), manager.ErrClosed)
@@ -691,8 +683,7 @@ func TestF249_Shutdown(t *testing.T) {
 		defer cancel()
 		recipetest.WantErr(t, "shutdown", b.m.Shutdown(ctx), nil)
 		for _, q := range []*Permits{first, second} {
-			_, err := q.Granted().Wait(t.Context())
-			recipetest.WantErr(t, "waits", err, manager.ErrClosed)
+			recipetest.WantErr(t, "waits", recipetest.ErrOf(q.Granted().Wait(t.Context())), manager.ErrClosed)
 		}
 		recipetest.WantErr(t, "held", p.Err(), nil)
 		unlock(t, p)

@@ -169,8 +169,7 @@ func TestSemaphore(t *testing.T) {
 		r := a.acquire(t.Context(), 2)
 		a.wantState(3, 5, 1)
 		recipetest.WantErr(t, "pending", r.Err(), manager.ErrNotGranted)
-		_, err := b.TryLock(t.Context(), 1)
-		recipetest.WantErr(t, "trylock", err, ErrNoPermits)
+		recipetest.WantErr(t, "trylock", recipetest.ErrOf(b.TryLock(t.Context(), 1)), ErrNoPermits)
 		unlock(t, p)
 		a.wantState(3, 4, 1)
 		a.pending(r)
@@ -210,8 +209,7 @@ func TestOrder(t *testing.T) {
 			}
 			unlock(t, p)
 			if i < 2 {
-				_, err := a.TryLock(t.Context(), 1)
-				recipetest.WantErr(t, "trylock past the first", err, ErrNoPermits)
+				recipetest.WantErr(t, "trylock past the first", recipetest.ErrOf(a.TryLock(t.Context(), 1)), ErrNoPermits)
 			}
 		}
 		a.granted(queue[0])
@@ -289,8 +287,7 @@ func TestRequests(t *testing.T) {
 		}
 		all := a.lock(8)
 		want("TryLock in vain", c.Count(func() {
-			_, err := a.TryLock(t.Context(), 1)
-			recipetest.WantErr(t, "trylock", err, ErrNoPermits)
+			recipetest.WantErr(t, "trylock", recipetest.ErrOf(a.TryLock(t.Context(), 1)), ErrNoPermits)
 		}), 3, 0)
 		// The lock, the nodes, the list and the number; then the list and the number, the
 		// transaction, the end of both watches, and the lock; and the release.
@@ -316,24 +313,18 @@ func TestRefused(t *testing.T) {
 		}{
 			{"a//b", 1, manager.ErrBadName}, {"db", -1, manager.ErrBadConfig}, {"db", MaxPermits + 1, manager.ErrBadConfig},
 		} {
-			_, err := New(m, tt.name, Options{Permits: tt.permits})
-			recipetest.WantErr(t, fmt.Sprint(tt), err, tt.want)
+			recipetest.WantErr(t, fmt.Sprint(tt), recipetest.ErrOf(New(m, tt.name, Options{Permits: tt.permits})), tt.want)
 		}
 		s := must(New(m, "db", Options{Permits: 4}))
 		unlock(t, must(s.Lock(t.Context(), 1)))
-		_, err := s.Lock(t.Context(), 5)
-		recipetest.WantErr(t, "five of four", err, ErrTooMany)
-		_, err = s.TryLock(t.Context(), 5)
-		recipetest.WantErr(t, "five of four", err, ErrTooMany)
+		recipetest.WantErr(t, "five of four", recipetest.ErrOf(s.Lock(t.Context(), 5)), ErrTooMany)
+		recipetest.WantErr(t, "five of four", recipetest.ErrOf(s.TryLock(t.Context(), 5)), ErrTooMany)
 		got := c.Count(func() {
 			for w, want := range map[int]error{0: zkio.ErrBadArguments, -1: zkio.ErrBadArguments, MaxPermits + 1: ErrTooMany} {
-				_, err := s.Lock(t.Context(), w)
-				recipetest.WantErr(t, fmt.Sprint("lock ", w), err, want)
-				_, err = s.TryLock(t.Context(), w)
-				recipetest.WantErr(t, fmt.Sprint("trylock ", w), err, want)
+				recipetest.WantErr(t, fmt.Sprint("lock ", w), recipetest.ErrOf(s.Lock(t.Context(), w)), want)
+				recipetest.WantErr(t, fmt.Sprint("trylock ", w), recipetest.ErrOf(s.TryLock(t.Context(), w)), want)
 				p := s.Acquire(t.Context(), w)
-				_, err = p.Release().Wait(t.Context())
-				recipetest.WantErr(t, fmt.Sprint("release ", w), err, manager.ErrNotGranted)
+				recipetest.WantErr(t, fmt.Sprint("release ", w), recipetest.ErrOf(p.Release().Wait(t.Context())), manager.ErrNotGranted)
 			}
 			for _, n := range []int{0, -1, MaxPermits + 1} {
 				recipetest.WantErr(t, fmt.Sprint("resize ", n), s.Resize(t.Context(), n), zkio.ErrBadArguments)
@@ -345,21 +336,17 @@ func TestRefused(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cause := errors.New("the caller is tired")
 		cancel(cause)
-		_, err = s.Lock(ctx, 1)
+		_, err := s.Lock(ctx, 1)
 		recipetest.WantErr(t, "ctx has ended", err, cause)
 		if want := `holdfast: lock "db": context canceled: the caller is tired`; err.Error() != want {
 			t.Errorf("got %q, want %q", err, want)
 		}
 		recipetest.WantErr(t, "close", m.Close(), nil)
-		_, err = New(m, "db", Options{Permits: 4})
-		recipetest.WantErr(t, "new after Close", err, manager.ErrClosed)
-		_, err = s.Lock(t.Context(), 1)
-		recipetest.WantErr(t, "lock after Close", err, manager.ErrClosed)
-		_, err = s.TryLock(t.Context(), 1)
-		recipetest.WantErr(t, "trylock after Close", err, manager.ErrClosed)
+		recipetest.WantErr(t, "new after Close", recipetest.ErrOf(New(m, "db", Options{Permits: 4})), manager.ErrClosed)
+		recipetest.WantErr(t, "lock after Close", recipetest.ErrOf(s.Lock(t.Context(), 1)), manager.ErrClosed)
+		recipetest.WantErr(t, "trylock after Close", recipetest.ErrOf(s.TryLock(t.Context(), 1)), manager.ErrClosed)
 		recipetest.WantErr(t, "resize after Close", s.Resize(t.Context(), 2), manager.ErrClosed)
-		_, err = s.State(t.Context())
-		recipetest.WantErr(t, "state after Close", err, manager.ErrClosed)
+		recipetest.WantErr(t, "state after Close", recipetest.ErrOf(s.State(t.Context())), manager.ErrClosed)
 	})
 }
 
@@ -388,7 +375,7 @@ func TestContext(t *testing.T) {
 		unlock(t, p)
 		synctest.Wait()
 		recipetest.WantErr(t, "released", context.Cause(ctx), manager.ErrReleased)
-		if isClosed(p.Lost()) {
+		if recipetest.IsClosed(p.Lost()) {
 			t.Error("Lost is closed by a release")
 		}
 		ctx, done = q.Context(t.Context())
@@ -397,13 +384,4 @@ func TestContext(t *testing.T) {
 		recipetest.WantErr(t, "expired", context.Cause(ctx), ErrLost)
 		recipetest.WantErr(t, "unlock", q.Unlock(t.Context()), ErrLost)
 	})
-}
-
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
 }

@@ -165,6 +165,9 @@ func WantErr(t *testing.T, what string, err, want error) {
 	}
 }
 
+// ErrOf returns the error of a call that has another result, which does not matter.
+func ErrOf[T any](_ T, err error) error { return err }
+
 // Count counts the requests by kind that the embedded server gets while fn runs.
 func (c *Cluster) Count(fn func()) map[zktest.Op]uint64 {
 	synctest.Wait()
