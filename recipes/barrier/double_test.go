@@ -26,17 +26,22 @@ type process struct {
 	d *Double
 }
 
-// processes opens n processes, called a, b, …, at a barrier of so many members.
+// processOf returns the process of m, at a barrier of so many members.
+func processOf(t *testing.T, m *manager.Manager, members int) process {
+	t.Helper()
+	d, err := NewDouble(m, "b", members)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return process{m, d}
+}
+
+// processes opens n processes, called a, b, …
 func processes(c *recipetest.Cluster, n, members int) []process {
 	c.T.Helper()
 	all := make([]process, n)
 	for i := range all {
-		m := c.Open(string(rune('a' + i)))
-		d, err := NewDouble(m, "b", members)
-		if err != nil {
-			c.T.Fatal(err)
-		}
-		all[i] = process{m, d}
+		all[i] = processOf(c.T, c.Open(string(rune('a'+i))), members)
 	}
 	return all
 }
@@ -213,31 +218,30 @@ func TestCost(t *testing.T) {
 	})
 }
 
-// Each request of those that enter and leave is lost, or its answer, and nothing comes of it.
+// Each request of one that enters and leaves is lost, or its answer, and nothing comes of it: of
+// the one that waits for the other, and of the one that begins the round.
 func TestF260_LostRequests(t *testing.T) {
-	for _, op := range []zktest.Op{zktest.OpCreate, zktest.OpMulti, zktest.OpMultiRead, zktest.OpGetData, zktest.OpGetChildren2, zktest.OpExists} {
-		for nth := 1; nth <= 6; nth++ {
-			for what, strike := range map[string]func(*zktest.Faults, zktest.Match) *zktest.Fault{
-				"request": (*zktest.Faults).DropRequest, "answer": (*zktest.Faults).DropReply,
-			} {
-				t.Run(fmt.Sprintf("%v %d %s", op, nth, what), func(t *testing.T) {
-					recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
-						all := processes(c, 2, 2)
-						f := strike(c.Srv.Faults(), zktest.Match{Op: op, Path: "/holdfast/b", Nth: nth})
-						for range 3 {
-							stages := enterAll(c, all...)
-							if stages[0].Round > 3 {
-								t.Errorf("round %d", stages[0].Round)
-							}
-							leaveAll(c, nil, stages...)
-						}
-						f.Remove()
-						recipetest.Later(time.Minute)
-						untilInside(c, all[0].m, "", 0)
-					})
-				})
-			}
-		}
+	for name, first := range map[string]bool{"first": true, "last": false} {
+		t.Run(name, func(t *testing.T) {
+			recipetest.EachRequest(t, recipetest.Lost, func(t *testing.T, v *recipetest.Victim) {
+				all := []process{processOf(t, v.M, 2), processOf(t, v.Open("other"), 2)}
+				if !first {
+					slices.Reverse(all)
+				}
+				for round := range 3 {
+					if round == 2 {
+						v.Calm()
+					}
+					stages := enterAll(v.Cluster, all...)
+					if stages[0].Round > 3 {
+						t.Errorf("round %d", stages[0].Round)
+					}
+					leaveAll(v.Cluster, nil, stages...)
+				}
+				recipetest.Later(time.Minute)
+				untilInside(v.Cluster, v.M, "", 0)
+			})
+		})
 	}
 }
 
@@ -641,9 +645,8 @@ func TestF268_Mismatch(t *testing.T) {
 		waits := enter(t, t.Context(), all[0])
 		untilInside(c, all[0].m, inPrefix, 1)
 		other := c.Open("other")
-		d, err := NewDouble(other, "b", 3)
-		recipetest.WantErr(t, "new", err, nil)
-		_, err = d.Enter(t.Context())
+		d := processOf(t, other, 3).d
+		_, err := d.Enter(t.Context())
 		recipetest.WantErr(t, "another number", err, ErrMismatch)
 		if want := `holdfast: enter "b": the barrier has another number of members: 2, and this process says 3`; fmt.Sprint(err) != want {
 			t.Errorf("got %v, want %s", err, want)
@@ -1071,9 +1074,7 @@ func TestF268_MismatchWhileWaiting(t *testing.T) {
 		}
 		c.Remove("/holdfast/b/round")
 		other := c.Open("other")
-		d, err := NewDouble(other, "b", 2)
-		recipetest.WantErr(t, "new", err, nil)
-		second := enter(t, t.Context(), process{other, d})
+		second := enter(t, t.Context(), processOf(t, other, 2))
 		synctest.Wait() // it begins a round with the two that came first
 		for _, f := range unblock {
 			f()
@@ -1084,11 +1085,7 @@ func TestF268_MismatchWhileWaiting(t *testing.T) {
 			}
 		}
 		wantWaiting(c, "the one that says two", second)
-		third := c.Open("third")
-		d, err = NewDouble(third, "b", 2)
-		recipetest.WantErr(t, "new", err, nil)
-		st, err := enter(t, t.Context(), process{third, d}).Wait()
-		recipetest.WantErr(t, "enter", err, nil)
+		st := enter(t, t.Context(), processOf(t, c.Open("third"), 2)).Must("enter")
 		first := second.Must("enter")
 		leaveAll(c, nil, first, st)
 		untilInside(c, other, "", 0)

@@ -131,25 +131,16 @@ func TestF267_LaggingServerAtAGate(t *testing.T) {
 
 // Lost requests and answers cost time only.
 func TestF260_LostRequestsAtAGate(t *testing.T) {
-	for _, op := range []zktest.Op{zktest.OpCreate, zktest.OpMulti, zktest.OpGetData, zktest.OpDelete, zktest.OpCreateContainer} {
-		for what, strike := range map[string]func(*zktest.Faults, zktest.Match) *zktest.Fault{
-			"request": (*zktest.Faults).DropRequest, "answer": (*zktest.Faults).DropReply,
-		} {
-			t.Run(fmt.Sprintf("%v %s", op, what), func(t *testing.T) {
-				recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
-					g := gateOf(t, c.Open("a"))
-					strike(c.Srv.Faults(), zktest.Match{Op: op, Path: "/holdfast/start", Times: 1})
-					for range 2 {
-						shut(t, g)
-						waits := waitAt(t, t.Context(), g)
-						wantWaiting(c, "shut", waits)
-						open(t, g)
-						wantOpened(t, waits)
-					}
-				})
-			})
+	recipetest.EachRequest(t, recipetest.Lost, func(t *testing.T, v *recipetest.Victim) {
+		g := gateOf(t, v.M)
+		for range 2 {
+			shut(t, g)
+			waits := waitAt(t, t.Context(), g)
+			wantWaiting(v.Cluster, "shut", waits)
+			open(t, g)
+			wantOpened(t, waits)
 		}
-	}
+	})
 }
 
 // A caller that gives up, or whose Manager closes, returns at once, and its watch goes.

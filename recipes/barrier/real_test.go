@@ -44,11 +44,7 @@ func TestF262_RealKilledMembers(t *testing.T) {
 			short := func(cfg *manager.Config) { cfg.SessionTimeout = childTimeout }
 			for j, label := range []string{"first", "second"} {
 				l.managers[j] = l.Open(label, short)
-				d, err := NewDouble(l.managers[j], "b", 3)
-				if err != nil {
-					t.Fatal(err)
-				}
-				l.ours[j] = d
+				l.ours[j] = processOf(t, l.managers[j], 3).d
 			}
 			all.Go(func() {
 				r, d := l.run()

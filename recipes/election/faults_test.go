@@ -67,26 +67,14 @@ func wantNoCandidate(c *recipetest.Cluster) {
 // Whichever request of a term is lost, or its answer, the process is elected once, its
 // record is right, and nothing is left.
 func TestF210_EveryRequestLost(t *testing.T) {
-	for _, op := range []zktest.Op{zktest.OpMulti, zktest.OpGetChildren2, zktest.OpDelete, zktest.OpCreateContainer} {
-		for nth := 1; nth <= 3; nth++ {
-			for kind, lose := range map[string]func(*zktest.Faults, zktest.Match) *zktest.Fault{
-				"request": (*zktest.Faults).DropRequest, "reply": (*zktest.Faults).DropReply, "silence": (*zktest.Faults).SwallowReply,
-			} {
-				t.Run(fmt.Sprintf("%v %v %d", kind, op, nth), func(t *testing.T) {
-					recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
-						m, e := open(c, "a")
-						lose(c.Srv.Faults(), zktest.Match{Session: recipetest.SessionOf(m), Op: op, Nth: nth, Times: 1})
-						l := campaign(t, e)
-						if r := record(c); l.Err() == nil && (r.Token != l.Token() || r.ID != "a" || string(r.Data) != "of a") {
-							t.Errorf("token %d, and the record is %+v", l.Token(), r)
-						}
-						_ = l.Resign(context.Background())
-						wantNoCandidate(c)
-					})
-				})
-			}
+	recipetest.EachRequest(t, recipetest.Lost, func(t *testing.T, v *recipetest.Victim) {
+		l := campaign(t, newElection(t, v.M, "a"))
+		if r := record(v.Cluster); l.Err() == nil && (r.Token != l.Token() || r.ID != "a" || string(r.Data) != "of a") {
+			t.Errorf("token %d, and the record is %+v", l.Token(), r)
 		}
-	}
+		_ = l.Resign(context.Background())
+		wantNoCandidate(v.Cluster)
+	})
 }
 
 // A session that ends while the process waits costs it its place, and no more. One that

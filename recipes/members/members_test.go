@@ -297,38 +297,22 @@ func TestF221_LeavesAnothersNode(t *testing.T) {
 // Whichever answer is lost, and whether its request was carried out or not, a member
 // joins, changes its data and leaves.
 func TestF222_EachAnswerLost(t *testing.T) {
-	ops := []zktest.Op{zktest.OpMulti, zktest.OpExists, zktest.OpSetData, zktest.OpDelete, zktest.OpGetChildren2, zktest.OpGetData, zktest.OpMultiRead, zktest.OpCreateContainer}
-	for _, op := range ops {
-		for name, fault := range map[string]func(*zktest.Faults, zktest.Match) *zktest.Fault{
-			"reply dropped": (*zktest.Faults).DropReply, "reply swallowed": (*zktest.Faults).SwallowReply,
-			"request dropped": (*zktest.Faults).DropRequest,
-		} {
-			for nth := 1; nth <= 2; nth++ {
-				t.Run(fmt.Sprint(op, " ", name, " ", nth), func(t *testing.T) {
-					recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
-						m := c.Open("a")
-						g := group(c, m)
-						f := fault(c.Srv.Faults(), zktest.Match{Session: recipetest.SessionOf(m), Op: op, Nth: nth, Times: 1})
-						ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-						defer cancel()
-						views := watch(ctx, g)
-						x := join(c, g, "x", "1")
-						recipetest.WantErr(t, "set", x.Set(ctx, []byte("2")), nil)
-						wantList(c, g, "x=2")
-						views.until(c, "x=2")
-						leave(c, x)
-						views.until(c, "")
-						cancel()
-						recipetest.Later(15 * time.Second)
-						if nth == 1 && f.Hits() == 0 {
-							t.Error("there was no such request")
-						}
-						wantNothingLeft(c)
-					})
-				})
-			}
-		}
-	}
+	recipetest.EachRequest(t, recipetest.Lost, func(t *testing.T, v *recipetest.Victim) {
+		c, g := v.Cluster, group(v.Cluster, v.M)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		views := watch(ctx, g)
+		x := join(c, g, "x", "1")
+		recipetest.WantErr(t, "set", x.Set(ctx, []byte("2")), nil)
+		wantList(c, g, "x=2")
+		views.until(c, "x=2")
+		leave(c, x)
+		views.until(c, "")
+		cancel()
+		recipetest.Later(15 * time.Second)
+		v.Calm()
+		wantNothingLeft(c)
+	})
 }
 
 // A caller that gives up leaves no node, whatever its requests have done by then.

@@ -269,37 +269,24 @@ func TestF255_TakeGivenUp(t *testing.T) {
 
 // Each reply is lost once, and each request, at whichever step: everything is done once.
 func TestF250_LostReplies(t *testing.T) {
-	for name, lose := range map[string]func(*zktest.Faults, zktest.Match) *zktest.Fault{
-		"reply":   (*zktest.Faults).DropReply,
-		"request": (*zktest.Faults).DropRequest,
-	} {
-		for _, op := range []zktest.Op{zktest.OpMulti, zktest.OpCreate, zktest.OpGetData, zktest.OpGetChildren2, zktest.OpExists, zktest.OpSync} {
-			for nth := 1; nth <= 6; nth++ {
-				t.Run(fmt.Sprintf("%s of %v %d", name, op, nth), func(t *testing.T) {
-					recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
-						m := c.Open("a")
-						q := open(t, m, queue.Options{MaxAttempts: 2})
-						fault := lose(c.Srv.Faults(), zktest.Match{Session: recipetest.SessionOf(m), Op: op, Nth: nth, Times: 1})
-						offer(t, q, "1", "2", "3")
-						e := take(t, q, "1")
-						recipetest.WantErr(t, "return", e.Return(t.Context()), nil)
-						e = take(t, q, "1")
-						if e.Attempt() != 2 {
-							t.Errorf("attempt %d", e.Attempt())
-						}
-						ack(t, e)
-						recipetest.WantErr(t, "bury", take(t, q, "2").Bury(t.Context()), nil)
-						if data, err := q.Poll(t.Context()); string(data) != "3" {
-							t.Errorf("poll: %q, %v", data, err)
-						}
-						offer(t, q, "4")
-						fault.Remove()
-						wantLeft(c, "dead/qn-0000000000", "items/qn-0000000003")
-					})
-				})
-			}
+	recipetest.EachRequest(t, recipetest.Lost, func(t *testing.T, v *recipetest.Victim) {
+		q := open(t, v.M, queue.Options{MaxAttempts: 2})
+		offer(t, q, "1", "2", "3")
+		e := take(t, q, "1")
+		recipetest.WantErr(t, "return", e.Return(t.Context()), nil)
+		e = take(t, q, "1")
+		if e.Attempt() != 2 {
+			t.Errorf("attempt %d", e.Attempt())
 		}
-	}
+		ack(t, e)
+		recipetest.WantErr(t, "bury", take(t, q, "2").Bury(t.Context()), nil)
+		if data, err := q.Poll(t.Context()); string(data) != "3" {
+			t.Errorf("poll: %q, %v", data, err)
+		}
+		offer(t, q, "4")
+		v.Calm()
+		wantLeft(v.Cluster, "dead/qn-0000000000", "items/qn-0000000003")
+	})
 }
 
 // If the session ends while the answer to a persistent change is missing, the caller learns

@@ -17,133 +17,70 @@ import (
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
-// A victim acquires two permits of two and releases them, while something happens at one of
-// its requests.
-type victim struct {
-	user
-	cancel context.CancelCauseFunc // ends the ctx of its Lock
-	hit    <-chan struct{}         // closed when it has happened
-}
-
-// atEveryRequest runs strike for every request that a victim makes from its first on: alone
-// on an empty server; where another process has one of the permits for another second; and
-// by TryLock. Strike arranges that something happens at the request that it is given; wants
-// says which errors Lock and Unlock may return then.
-func atEveryRequest(t *testing.T, strike func(v *victim, at zktest.Match), wants ...error) {
+// torment has a victim acquire two permits of two and release them, with a fault at each of its
+// requests: alone on an empty server; where another process has one of the permits for another
+// second; and by TryLock. Wants are the errors that it may be told of.
+func torment(t *testing.T, faults map[string]recipetest.Fault, wants ...error) {
 	for _, way := range []string{"alone", "waits", "try"} {
-		for n := 1; ; n++ {
-			struck := true
-			t.Run(fmt.Sprintf("%s/%d", way, n), func(t *testing.T) {
-				recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) { struck = torment(c, way, n, strike, wants) })
-			})
-			if !struck || t.Failed() {
-				if n < 6 {
-					t.Errorf("%s: nothing happened at request %d", way, n)
+		t.Run(way, func(t *testing.T) {
+			recipetest.EachRequest(t, faults, func(t *testing.T, v *recipetest.Victim) {
+				u, other := tormented(v), open(v.Cluster, "other", 2)
+				acquire := u.Lock
+				switch way {
+				case "waits":
+					p := other.lock(1)
+					defer time.AfterFunc(time.Second, func() { p.Release() }).Stop()
+				case "try":
+					unlock(t, other.lock(1))
+					acquire = u.TryLock
 				}
-				break
-			}
-		}
-	}
-}
-
-func torment(c *recipetest.Cluster, way string, n int, strike func(*victim, zktest.Match), wants []error) (struck bool) {
-	t := c.T
-	ctx, cancel := context.WithCancelCause(t.Context())
-	defer cancel(nil)
-	v := &victim{user: open(c, "victim", 2), cancel: cancel}
-	other := open(c, "other", 2)
-	if way != "alone" {
-		p := other.lock(1)
-		if way == "try" {
-			unlock(t, p)
-		} else {
-			defer time.AfterFunc(time.Second, func() { p.Release() }).Stop()
-		}
-	}
-	fine := func(what string, err error) {
-		t.Helper()
-		for _, want := range wants {
-			if errors.Is(err, want) {
-				return
-			}
-		}
-		recipetest.WantErr(t, what, err, nil)
-	}
-	strike(v, zktest.Match{Session: recipetest.SessionOf(v.m), Nth: n})
-	acquire := v.Lock
-	if way == "try" {
-		acquire = v.TryLock
-	}
-	p, err := acquire(ctx, 2)
-	fine("acquire", err)
-	if err == nil {
-		recipetest.Later(time.Second)
-		c.Until("its nodes are there, or it has learned of the loss", func() bool {
-			return len(c.Srv.Children(v.leases)) == 2 || p.Err() != nil
+				fine := func(what string, err error) {
+					t.Helper()
+					if !slices.ContainsFunc(wants, func(want error) bool { return errors.Is(err, want) }) {
+						recipetest.WantErr(t, what, err, nil)
+					}
+				}
+				p, err := acquire(v.Ctx, 2)
+				fine("acquire", err)
+				if err == nil {
+					recipetest.Later(time.Second)
+					v.Until("its nodes are there, or it has learned of the loss", func() bool {
+						return len(v.Srv.Children(u.leases)) == 2 || p.Err() != nil
+					})
+					fine("unlock", p.Unlock(context.Background()))
+				}
+				recipetest.Later(30 * time.Second) // answers that were delayed come
+				v.Calm()
+				unlock(t, other.lock(2))
+				u.wantNothing(2)
+			})
 		})
-		fine("unlock", p.Unlock(context.Background()))
 	}
-	recipetest.Later(30 * time.Second) // answers that were delayed come
-	c.Srv.Faults().Clear()
-	unlock(t, other.lock(2))
-	v.wantNothing(2)
-	return recipetest.IsClosed(v.hit)
 }
 
-// after has fn run when f has struck.
-func (v *victim) after(f *zktest.Fault, fn func()) {
-	v.hit = f.Hit()
-	go func() {
-		select {
-		case <-f.Hit():
-			fn()
-		case <-time.After(20 * time.Second):
-		}
-	}()
+// tormented is the victim with its semaphore.
+func tormented(v *recipetest.Victim) user {
+	return newUser(must(New(v.M, "db", Options{Permits: 2})), v.Cluster, v.M)
 }
 
 func TestF240_LostRequests(t *testing.T) {
-	for name, fault := range map[string]func(*zktest.Faults, zktest.Match) *zktest.Fault{
-		"dropped request":   (*zktest.Faults).DropRequest,
-		"dropped reply":     (*zktest.Faults).DropReply,
-		"swallowed request": (*zktest.Faults).SwallowRequest,
-		"swallowed reply":   (*zktest.Faults).SwallowReply,
-	} {
-		t.Run(name, func(t *testing.T) {
-			atEveryRequest(t, func(v *victim, at zktest.Match) {
-				v.hit = fault(v.c.Srv.Faults(), at).Hit()
-			})
-		})
-	}
+	torment(t, recipetest.Lost)
 }
 
 // A caller that gives up is told at once, and nothing of it is left, whichever request is
 // under way.
 func TestF241_GivesUp(t *testing.T) {
-	tired := errors.New("tired")
-	for name, tt := range map[string]struct {
-		fault  func(*zktest.Faults, zktest.Match) *zktest.Fault
-		outage time.Duration
-	}{
-		"slow request": {func(f *zktest.Faults, at zktest.Match) *zktest.Fault { return f.DelayReply(at, 300*time.Millisecond) }, 0},
-		"lost reply":   {(*zktest.Faults).DropReply, 0},
-		"lost request": {(*zktest.Faults).DropRequest, 0},
+	torment(t, map[string]recipetest.Fault{
+		"slow request": recipetest.Slow(300 * time.Millisecond).Then((*recipetest.Victim).GiveUp),
+		"lost reply":   recipetest.Lost["reply dropped"].Then((*recipetest.Victim).GiveUp),
+		"lost request": recipetest.Lost["request dropped"].Then((*recipetest.Victim).GiveUp),
 		// What makes the nodes and what deletes them wait for a connection, side by side.
-		"outage": {(*zktest.Faults).DropRequest, time.Second},
-	} {
-		t.Run(name, func(t *testing.T) {
-			atEveryRequest(t, func(v *victim, at zktest.Match) {
-				faults := v.c.Srv.Faults()
-				v.after(tt.fault(faults, at), func() {
-					if tt.outage > 0 {
-						faults.RefuseFor(tt.outage)
-						<-time.After(tt.outage / 2)
-					}
-					v.cancel(tired)
-				})
-			}, tired)
-		})
-	}
+		"outage": recipetest.Lost["request dropped"].Then(func(v *recipetest.Victim) {
+			v.Srv.Faults().RefuseFor(time.Second)
+			<-time.After(500 * time.Millisecond)
+			v.GiveUp()
+		}),
+	}, recipetest.ErrTired)
 }
 
 // The same while the connection is silent: Lock returns without ZooKeeper.
@@ -233,10 +170,7 @@ func TestF305_GrantMeetsTheEnd(t *testing.T) {
 }
 
 func TestF242_SessionEnds(t *testing.T) {
-	atEveryRequest(t, func(v *victim, at zktest.Match) {
-		session := recipetest.SessionOf(v.m)
-		v.after(v.c.Srv.Faults().DelayReply(at, time.Millisecond), func() { v.c.Srv.ExpireSession(session) })
-	}, ErrLost)
+	torment(t, map[string]recipetest.Fault{"ends": recipetest.Slow(time.Millisecond).Then(recipetest.Ends["its session ends"])}, ErrLost)
 }
 
 // The session ends between the transaction that creates the nodes and the grant: other
@@ -301,27 +235,23 @@ func TestF242_SessionEndsInside(t *testing.T) {
 
 // An administrator deletes what there is, at every request.
 func TestF243_Deleted(t *testing.T) {
-	for name, remove := range map[string]func(v *victim){
-		"a lease": func(v *victim) {
-			if nodes := v.c.Srv.Children(v.leases); len(nodes) > 0 {
-				_ = v.c.Srv.Delete(v.leases + "/" + nodes[len(nodes)-1]) // or the victim does just now
+	torment(t, recipetest.Then(map[string]recipetest.Fault{"an answer is slow": recipetest.Slow(10 * time.Millisecond)}, map[string]func(v *recipetest.Victim){
+		"a lease": func(v *recipetest.Victim) {
+			dir := tormented(v).leases
+			if nodes := v.Srv.Children(dir); len(nodes) > 0 {
+				_ = v.Srv.Delete(dir + "/" + nodes[len(nodes)-1]) // or the victim does just now
 			}
 		},
-		"the leases":      func(v *victim) { _ = v.c.Srv.DeleteAll(v.leases) },
-		"the line":        func(v *victim) { _ = v.c.Srv.DeleteAll(v.dir + "/locks") },
-		"the number":      func(v *victim) { _ = v.c.Srv.Delete(v.number) },
-		"the whole of it": func(v *victim) { _ = v.c.Srv.DeleteAll(v.dir) },
-		"a foreign witness": func(v *victim) {
-			_ = v.c.Srv.CreateAll(v.leases+"/foreign", nil)
-			_ = v.c.Srv.Delete(v.leases + "/foreign")
+		"the leases":      func(v *recipetest.Victim) { _ = v.Srv.DeleteAll(tormented(v).leases) },
+		"the line":        func(v *recipetest.Victim) { _ = v.Srv.DeleteAll(tormented(v).dir + "/locks") },
+		"the number":      func(v *recipetest.Victim) { _ = v.Srv.Delete(tormented(v).number) },
+		"the whole of it": func(v *recipetest.Victim) { _ = v.Srv.DeleteAll(tormented(v).dir) },
+		"a foreign witness": func(v *recipetest.Victim) {
+			path := tormented(v).leases + "/foreign"
+			_ = v.Srv.CreateAll(path, nil)
+			_ = v.Srv.Delete(path)
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			atEveryRequest(t, func(v *victim, at zktest.Match) {
-				v.after(v.c.Srv.Faults().DelayReply(at, 10*time.Millisecond), func() { remove(v) })
-			}, ErrLost)
-		})
-	}
+	}), ErrLost)
 }
 
 // A process that has lost one of its permits learns of it, and keeps the others until it has
@@ -457,16 +387,14 @@ func TestF246_StaleNumber(t *testing.T) {
 
 // The number changes at every request of a process that acquires permits.
 func TestF246_ResizedMeanwhile(t *testing.T) {
-	atEveryRequest(t, func(v *victim, at zktest.Match) {
-		v.after(v.c.Srv.Faults().DelayReply(at, 10*time.Millisecond), func() {
-			ctx := context.Background()
-			for _, n := range []int{1, 5, 2} {
-				for v.Resize(ctx, n) != nil {
-					<-time.After(time.Second)
-				}
+	torment(t, map[string]recipetest.Fault{"resized": recipetest.Slow(10 * time.Millisecond).Then(func(v *recipetest.Victim) {
+		u := tormented(v)
+		for _, n := range []int{1, 5, 2} {
+			for u.Resize(context.Background(), n) != nil {
+				<-time.After(time.Second)
 			}
-		})
-	}, ErrTooMany, ErrMismatch) // the latter until it has agreed to the first number
+		}
+	})}, ErrTooMany, ErrMismatch) // the latter until it has agreed to the first number
 }
 
 // A Resize whose request or answer is lost is carried out once at most, and says so if it

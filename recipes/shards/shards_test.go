@@ -429,22 +429,14 @@ func TestF235_Mismatch(t *testing.T) {
 	})
 }
 
-// The answer to each request that Run sends before it has shards can get lost.
+// Each request that Run sends can get lost, and the answer to it.
 func TestF236_EachAnswerLost(t *testing.T) {
-	for _, op := range []zktest.Op{zktest.OpGetData, zktest.OpCreateContainer, zktest.OpCreate, zktest.OpMulti, zktest.OpGetChildren2, zktest.OpDelete} {
-		for nth := 1; nth <= 3; nth++ {
-			t.Run(fmt.Sprint(op, nth), func(t *testing.T) {
-				recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
-					l := newLedger(c)
-					m := c.Open("a")
-					c.Srv.Faults().DropReply(zktest.Match{Session: recipetest.SessionOf(m), Op: op, Nth: nth, Times: 1})
-					a := start(m, options("a", 4), l.work("a"))
-					c.Until("it has them", func() bool { return l.assigned(4, "a") })
-					a.end(t)
-				})
-			})
-		}
-	}
+	recipetest.EachRequest(t, recipetest.Lost, func(t *testing.T, v *recipetest.Victim) {
+		l := newLedger(v.Cluster)
+		a := start(v.M, options("a", 4), l.work("a"))
+		v.Until("it has them", func() bool { return l.assigned(4, "a") })
+		a.end(t)
+	})
 }
 
 // Two processes that start at the same time both find that there is no spec.

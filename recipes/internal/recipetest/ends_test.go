@@ -5,6 +5,7 @@ package recipetest_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"testing"
 	"time"
 
@@ -14,7 +15,6 @@ import (
 	"github.com/holdfast-go/holdfast/recipes/internal/recipetest"
 	"github.com/holdfast-go/holdfast/recipes/members"
 	"github.com/holdfast-go/holdfast/recipes/shards"
-	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
 // uses begin something with a recipe, and end it twice, by two goroutines at the same time.
@@ -84,83 +84,35 @@ func twice(end func()) {
 // Whatever happens between two requests of a process that uses a recipe: its calls return,
 // nothing of it is left, and another process can use the recipe at once.
 func TestEndsBetweenTwoRequests(t *testing.T) {
-	faults := map[string]func(*zktest.Faults, zktest.Match) *zktest.Fault{
-		"slow reply": func(f *zktest.Faults, at zktest.Match) *zktest.Fault { return f.DelayReply(at, 300*time.Millisecond) },
-		"lost reply": (*zktest.Faults).DropReply,
+	replies := map[string]recipetest.Fault{"lost reply": recipetest.Lost["reply dropped"]}
+	if !testing.Short() {
+		replies["slow reply"] = recipetest.Slow(300 * time.Millisecond)
 	}
-	events := map[string]func(c *recipetest.Cluster, m *manager.Manager, cancel context.CancelFunc){
-		"nothing":     func(*recipetest.Cluster, *manager.Manager, context.CancelFunc) {},
-		"the context": func(_ *recipetest.Cluster, _ *manager.Manager, cancel context.CancelFunc) { cancel() },
-		"Shutdown": func(_ *recipetest.Cluster, m *manager.Manager, _ context.CancelFunc) {
-			_ = m.Shutdown(context.Background())
-		},
-		"Close": func(_ *recipetest.Cluster, m *manager.Manager, _ context.CancelFunc) { _ = m.Close() },
-		"the session's end": func(c *recipetest.Cluster, m *manager.Manager, _ context.CancelFunc) {
-			c.Srv.ExpireSession(recipetest.SessionOf(m))
-		},
-	}
-	if testing.Short() {
-		delete(faults, "slow reply")
-	}
+	faults := recipetest.Then(replies, recipetest.Ends)
+	maps.Copy(faults, replies)
 	for recipe, use := range uses {
-		for kind, fault := range faults {
-			for event, happen := range events {
-				for n := 1; ; n++ {
-					struck := false
-					t.Run(fmt.Sprintf("%s/%s/%s/%d", recipe, event, kind, n), func(t *testing.T) {
-						recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
-							victim, other := c.Open("victim"), c.Open("other")
-							ctx, cancel := context.WithCancel(t.Context())
-							defer cancel()
-							f := fault(c.Srv.Faults(), zktest.Match{Session: recipetest.SessionOf(victim), Nth: n})
-							used, happened := make(chan struct{}), make(chan struct{})
-							go func() {
-								defer close(happened)
-								select {
-								case <-f.Hit():
-								case <-used:
-								}
-								select {
-								case <-f.Hit(): // perhaps just before the use has ended
-									struck = true
-									happen(c, victim, cancel)
-								default:
-								}
-							}()
-							go func() {
-								defer close(used)
-								_ = use(ctx, victim) // whether it has succeeded or not
-							}()
-							for what, done := range map[string]chan struct{}{"the use": used, "what happened to it": happened} {
-								select {
-								case <-done:
-								case <-time.After(time.Minute):
-									t.Errorf("%s has not come to an end", what)
-								}
-							}
-							recipetest.Later(time.Second) // what has outlived a context ends
-							for _, s := range c.Srv.Sessions() {
-								if len(s.Ephemerals) > 0 {
-									t.Errorf("session %#x has left %v", s.ID, s.Ephemerals)
-								}
-							}
-							soon, stop := context.WithTimeout(t.Context(), time.Minute)
-							defer stop()
-							begun := time.Now()
-							recipetest.WantErr(t, "the use by another process", use(soon, other), nil)
-							if took := time.Since(begun); took > 2500*time.Millisecond {
-								t.Errorf("the use by another process took %v", took)
-							}
-						})
-					})
-					if !struck || t.Failed() {
-						if !struck && n < 3 {
-							t.Errorf("%s: nothing happened at request %d", recipe, n)
-						}
-						break
+		t.Run(recipe, func(t *testing.T) {
+			recipetest.EachRequest(t, faults, func(t *testing.T, v *recipetest.Victim) {
+				other := v.Open("other")
+				recipetest.BeginErr(t, func() error {
+					_ = use(v.Ctx, v.M) // whether it has succeeded or not
+					return nil
+				}).WantErr("the use", nil)
+				v.Calm()
+				recipetest.Later(time.Second) // what has outlived a context ends
+				for _, s := range v.Srv.Sessions() {
+					if len(s.Ephemerals) > 0 {
+						t.Errorf("session %#x has left %v", s.ID, s.Ephemerals)
 					}
 				}
-			}
-		}
+				soon, stop := context.WithTimeout(t.Context(), time.Minute)
+				defer stop()
+				begun := time.Now()
+				recipetest.WantErr(t, "the use by another process", use(soon, other), nil)
+				if took := time.Since(begun); took > 2500*time.Millisecond {
+					t.Errorf("the use by another process took %v", took)
+				}
+			})
+		})
 	}
 }
