@@ -173,9 +173,7 @@ func TestRounds(t *testing.T) {
 			recipetest.WantErr(t, "again", a.Leave(t.Context()), nil)
 		}
 		untilInside(c, all[0].m, "", 0)
-		if c.Srv != nil && c.Srv.AllWatches() != (zktest.WatchCount{}) {
-			t.Errorf("watches are left: %+v", c.Srv.AllWatches())
-		}
+		c.WantNoWatches()
 	})
 }
 
@@ -299,9 +297,7 @@ func TestF262_DeathInside(t *testing.T) {
 		all := processes(c, 5, 4)
 		stages := enterAll(c, all[:4]...)
 		recipetest.WantErr(t, "close", all[1].m.Close(), nil)
-		select {
-		case <-stages[1].Lost():
-		default:
+		if !recipetest.IsClosed(stages[1].Lost()) {
 			t.Error("the dead one is not lost")
 		}
 		recipetest.WantErr(t, "the dead one leaves", stages[1].Leave(t.Context()), manager.ErrClosed)
@@ -423,44 +419,35 @@ func TestF264_SessionEnds(t *testing.T) {
 // The session ends with a request under way by which the process begins the round, or leaves.
 // Afterwards it finds out what has become of it.
 func TestF264_SessionEndsUnderWay(t *testing.T) {
-	for _, done := range []bool{false, true} {
-		t.Run(fmt.Sprint("leaves=", done), func(t *testing.T) {
-			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
-				all := processes(c, 2, 2)
-				stages := enterAll(c, all...)
-				session := recipetest.SessionOf(all[0].m)
-				match := zktest.Match{Session: session, Op: zktest.OpMulti, Path: "/holdfast/b/members", Times: 1}
-				strike := c.Srv.Faults().DropRequest
-				if done {
-					strike = c.Srv.Faults().DropReply
-				}
-				f := strike(match)
-				c.Srv.OnRequest(func(s int64, op zktest.Op, _ string) {
-					if s == session && op == zktest.OpMulti {
-						c.Srv.Faults().Refuse()
-					}
-				})
-				leaves := leave(t, t.Context(), stages[0])
-				<-f.Hit()
-				recipetest.Later(time.Second)
-				c.Srv.OnRequest(nil)
-				c.Srv.ExpireSession(session)
-				c.Srv.Faults().Clear()
-				err := stages[1].Leave(t.Context())
-				if done {
-					wantDied(t, err)
-				} else {
-					wantDied(t, err, "a")
-				}
-				_, err = leaves.Wait()
-				if done {
-					recipetest.WantErr(t, "leave", err, nil)
-				} else {
-					recipetest.WantErr(t, "leave", err, ErrLost)
-				}
-			})
+	recipetest.Bubbles(t, map[string]bool{"the request is lost": false, "the answer is lost": true}, func(t *testing.T, c *recipetest.Cluster, done bool) {
+		all := processes(c, 2, 2)
+		stages := enterAll(c, all...)
+		session := recipetest.SessionOf(all[0].m)
+		match := zktest.Match{Session: session, Op: zktest.OpMulti, Path: "/holdfast/b/members", Times: 1}
+		strike := c.Srv.Faults().DropRequest
+		if done {
+			strike = c.Srv.Faults().DropReply
+		}
+		f := strike(match)
+		c.Srv.OnRequest(func(s int64, op zktest.Op, _ string) {
+			if s == session && op == zktest.OpMulti {
+				c.Srv.Faults().Refuse()
+			}
 		})
-	}
+		leaves := leave(t, t.Context(), stages[0])
+		<-f.Hit()
+		recipetest.Later(time.Second)
+		c.Srv.OnRequest(nil)
+		c.Srv.ExpireSession(session)
+		c.Srv.Faults().Clear()
+		if err := stages[1].Leave(t.Context()); done {
+			wantDied(t, err)
+			leaves.WantErr("leave", nil)
+		} else {
+			wantDied(t, err, "a")
+			leaves.WantErr("leave", ErrLost)
+		}
+	})
 }
 
 // A caller that gives up while it waits to enter leaves no node. If the round has begun, it
@@ -490,9 +477,7 @@ func TestF265_GivesUp(t *testing.T) {
 		recipetest.WantErr(t, "leave again", a.Leave(t.Context()), nil)
 		leaveAll(c, nil, enterAll(c, all...)...)
 		untilInside(c, all[0].m, "", 0)
-		if c.Srv != nil && c.Srv.AllWatches() != (zktest.WatchCount{}) {
-			t.Errorf("watches are left: %+v", c.Srv.AllWatches())
-		}
+		c.WantNoWatches()
 	})
 }
 

@@ -59,9 +59,7 @@ func TestGate(t *testing.T) {
 			wantOpened(t, waits)
 			wantOpened(t, waits2)
 		}
-		if c.Srv != nil && c.Srv.AllWatches() != (zktest.WatchCount{}) {
-			t.Errorf("watches are left: %+v", c.Srv.AllWatches())
-		}
+		c.WantNoWatches()
 	})
 }
 
@@ -158,9 +156,7 @@ func TestF265_GivesUpAtAGate(t *testing.T) {
 		recipetest.WantErr(t, "given up", err, why)
 		recipetest.WantErr(t, "given up", err, context.Canceled)
 		synctest.Wait()
-		if w := c.Srv.AllWatches(); w != (zktest.WatchCount{}) {
-			t.Errorf("watches are left: %+v", w)
-		}
+		c.WantNoWatches()
 		recipetest.WantErr(t, "open", g.Open(ctx), why)
 		if !c.Srv.Exists("/holdfast/start/gate") {
 			t.Error("opened by a caller that had given up")
@@ -190,29 +186,29 @@ func TestF265_GivesUpAtAGate(t *testing.T) {
 // The Manager closes while a request that changes the gate is under way. It may have been
 // carried out.
 func TestF265_ClosedAsTheGateChanges(t *testing.T) {
-	for op, change := range map[zktest.Op]func(*Gate, context.Context) error{
-		zktest.OpCreate: (*Gate).Shut,
-		zktest.OpDelete: (*Gate).Open,
-	} {
-		t.Run(fmt.Sprint(op), func(t *testing.T) {
-			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
-				m := c.Open("a")
-				g := gateOf(t, m)
-				shut(t, g)
-				if op == zktest.OpCreate {
-					open(t, g)
-				}
-				f := c.Srv.Faults().SwallowReply(zktest.Match{Op: op, Times: 1})
-				changes := recipetest.BeginErr(t, func() error { return change(g, t.Context()) })
-				<-f.Hit()
-				recipetest.WantErr(t, "close", m.Close(), nil)
-				_, err := changes.Wait()
-				recipetest.WantErr(t, "interrupted", err, manager.ErrClosed)
-				recipetest.WantErr(t, "interrupted", err, manager.ErrUnknownOutcome)
-				if err := change(g, t.Context()); errors.Is(err, manager.ErrUnknownOutcome) {
-					t.Errorf("closed from the start: %v", err)
-				}
-			})
-		})
+	type row struct {
+		op     zktest.Op
+		change func(*Gate, context.Context) error
 	}
+	recipetest.Bubbles(t, map[string]row{
+		"shut": {zktest.OpCreate, (*Gate).Shut},
+		"open": {zktest.OpDelete, (*Gate).Open},
+	}, func(t *testing.T, c *recipetest.Cluster, tt row) {
+		m := c.Open("a")
+		g := gateOf(t, m)
+		shut(t, g)
+		if tt.op == zktest.OpCreate {
+			open(t, g)
+		}
+		f := c.Srv.Faults().SwallowReply(zktest.Match{Op: tt.op, Times: 1})
+		changes := recipetest.BeginErr(t, func() error { return tt.change(g, t.Context()) })
+		<-f.Hit()
+		recipetest.WantErr(t, "close", m.Close(), nil)
+		_, err := changes.Wait()
+		recipetest.WantErr(t, "interrupted", err, manager.ErrClosed)
+		recipetest.WantErr(t, "interrupted", err, manager.ErrUnknownOutcome)
+		if err := tt.change(g, t.Context()); errors.Is(err, manager.ErrUnknownOutcome) {
+			t.Errorf("closed from the start: %v", err)
+		}
+	})
 }

@@ -132,16 +132,12 @@ func TestF212_LostBeforeAnotherIsElected(t *testing.T) {
 				tt.end(c, m, nodeOf(c, l))
 				elected(t, heir)
 				if name != "its node is deleted" { // where the news and the heir's are on their way together
-					select {
-					case <-l.Lost():
-					default:
+					if !recipetest.IsClosed(l.Lost()) {
 						t.Error("another is elected, and this one not told")
 					}
 				}
 				synctest.Wait()
-				select {
-				case <-early:
-				default:
+				if !recipetest.IsClosed(early) {
 					t.Error("the channel from before the election is open")
 				}
 				recipetest.WantErr(t, "lost", l.Err(), tt.want)
@@ -193,10 +189,8 @@ func TestF213_Withdrawn(t *testing.T) {
 					if where != "elected" {
 						recipetest.WantErr(t, "elected", recipetest.ErrOf(l.Elected().Wait(t.Context())), want)
 					}
-					select {
-					case <-l.Lost():
+					if recipetest.IsClosed(l.Lost()) {
 						t.Error("withdrawn, and told that it is lost")
-					default:
 					}
 					_ = l.Resign(context.Background())
 					_ = first.Resign(context.Background())
@@ -221,13 +215,12 @@ func TestF214_AbandonedProclaimComesFirst(t *testing.T) {
 		recipetest.WantErr(t, "the first", err, context.DeadlineExceeded)
 		recipetest.WantErr(t, "one that does not wait", l.Proclaim(ctx, []byte("none")), context.DeadlineExceeded)
 		before := c.Srv.Requests(zktest.OpMulti)
-		done := make(chan error, 1)
-		go func() { done <- l.Proclaim(t.Context(), []byte("second")) }()
+		done := recipetest.BeginErr(t, func() error { return l.Proclaim(t.Context(), []byte("second")) })
 		recipetest.Later(100 * time.Millisecond)
 		if n := c.Srv.Requests(zktest.OpMulti) - before; n != 0 {
 			t.Errorf("%d requests are sent while the first is not answered", n)
 		}
-		recipetest.WantErr(t, "the second", <-done, nil)
+		done.WantErr("the second", nil)
 		if got := string(record(c).Data); got != "second" {
 			t.Errorf("the record says %q", got)
 		}

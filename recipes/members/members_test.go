@@ -74,9 +74,7 @@ func wantNothingLeft(c *recipetest.Cluster) {
 	if left := c.Srv.Children(dir); len(left) > 0 {
 		c.T.Errorf("nodes are left: %q", left)
 	}
-	if w := c.Srv.AllWatches(); w != (zktest.WatchCount{}) {
-		c.T.Errorf("watches are left: %+v", w)
-	}
+	c.WantNoWatches()
 }
 
 // seen has the newest view of a group, without waiting for another.
@@ -232,9 +230,7 @@ func TestF221_LostBeforeTheNodeGoes(t *testing.T) {
 			<-time.After(10 * time.Millisecond)
 		}
 		recipetest.WantErr(t, "its node is gone", x.Err(), members.ErrLost)
-		select {
-		case <-x.Lost():
-		default:
+		if !recipetest.IsClosed(x.Lost()) {
 			t.Error("Lost is open")
 		}
 		silence.Remove()
@@ -394,9 +390,7 @@ func TestF225_Close(t *testing.T) {
 		if _, ok := <-views; ok {
 			t.Error("the watch goes on")
 		}
-		select {
-		case <-x.Lost():
-		default:
+		if !recipetest.IsClosed(x.Lost()) {
 			t.Error("the member is not lost")
 		}
 		recipetest.WantErr(t, "the member", x.Err(), manager.ErrClosed)

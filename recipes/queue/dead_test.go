@@ -12,7 +12,6 @@ import (
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/recipes/internal/recipetest"
 	"github.com/holdfast-go/holdfast/recipes/queue"
-	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
 // dead returns the buried elements.
@@ -86,41 +85,28 @@ func TestDead(t *testing.T) {
 // Each request is lost once, and each reply, and two processes do the same at the same time: a
 // buried element is put into the queue once.
 func TestF303_RequeueOnce(t *testing.T) {
-	for name, lose := range map[string]func(*zktest.Faults, zktest.Match) *zktest.Fault{
-		"reply":   (*zktest.Faults).DropReply,
-		"request": (*zktest.Faults).DropRequest,
-	} {
-		for _, op := range []zktest.Op{zktest.OpMulti, zktest.OpGetData, zktest.OpGetChildren2, zktest.OpSync} {
-			t.Run(fmt.Sprintf("%s of %v", name, op), func(t *testing.T) {
-				recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
-					m := c.Open("a")
-					a, b := open(t, m, queue.Options{}), open(t, c.Open("b"), queue.Options{})
-					bury(t, a, "1", "2")
-					recipetest.Later(5 * time.Second)
-					fault := lose(c.Srv.Faults(), zktest.Match{Session: recipetest.SessionOf(m), Op: op, Times: 1})
-					all := dead(t, a)
-					recipetest.WantErr(t, "requeue", a.Requeue(t.Context(), all[0].Name), nil)
-					recipetest.WantErr(t, "drop", a.Drop(t.Context(), all[1].Name), nil)
-					fault.Remove()
-					if left := dead(t, b); len(left) != 0 || len(c.Srv.Children(items)) != 1 {
-						t.Errorf("dead are %v, and the queue has %v", left, c.Srv.Children(items))
-					}
-					recipetest.WantErr(t, "bury", take(t, a, "1").Bury(t.Context()), nil)
-					name := dead(t, a)[0].Name
-					errs := make(chan error, 2)
-					for _, q := range []*queue.Queue{a, b} {
-						go func() { errs <- q.Requeue(t.Context(), name) }()
-					}
-					if one, two := <-errs, <-errs; (one == nil) == (two == nil) || !errors.Is(errors.Join(one, two), queue.ErrNotDead) {
-						t.Errorf("two processes requeue: %v, %v", one, two)
-					}
-					if n := len(c.Srv.Children(items)); n != 1 {
-						t.Errorf("the queue has %d elements", n)
-					}
-				})
-			})
+	recipetest.EachRequest(t, recipetest.Lost, func(t *testing.T, v *recipetest.Victim) {
+		a, b := open(t, v.M, queue.Options{}), open(t, v.Open("b"), queue.Options{})
+		bury(t, a, "1", "2")
+		recipetest.Later(5 * time.Second)
+		all := dead(t, a)
+		recipetest.WantErr(t, "requeue", a.Requeue(t.Context(), all[0].Name), nil)
+		recipetest.WantErr(t, "drop", a.Drop(t.Context(), all[1].Name), nil)
+		v.Calm()
+		if left := dead(t, b); len(left) != 0 || len(v.Srv.Children(items)) != 1 {
+			t.Errorf("dead are %v, and the queue has %v", left, v.Srv.Children(items))
 		}
-	}
+		recipetest.WantErr(t, "bury", take(t, a, "1").Bury(t.Context()), nil)
+		name := dead(t, a)[0].Name
+		one := recipetest.BeginErr(t, func() error { return a.Requeue(t.Context(), name) })
+		two := recipetest.BeginErr(t, func() error { return b.Requeue(t.Context(), name) })
+		if (one.Err() == nil) == (two.Err() == nil) || !errors.Is(errors.Join(one.Err(), two.Err()), queue.ErrNotDead) {
+			t.Errorf("two processes requeue: %v, %v", one.Err(), two.Err())
+		}
+		if n := len(v.Srv.Children(items)); n != 1 {
+			t.Errorf("the queue has %d elements", n)
+		}
+	})
 }
 
 // An operator lists what is buried while the Manager is closed.

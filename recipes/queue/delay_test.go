@@ -53,29 +53,25 @@ func TestReturnAfter(t *testing.T) {
 // An administrator deletes the claim of a consumer, which has not heard of it when the next one
 // returns the element with a delay: what the first one does comes too late, and the delay stays.
 func TestF333_DelayedBehindItsBack(t *testing.T) {
-	for name, do := range map[string]func(*queue.Element) error{
+	recipetest.Bubbles(t, map[string]func(*queue.Element) error{
 		"ack":          func(e *queue.Element) error { return e.Ack(context.Background()) },
 		"return":       func(e *queue.Element) error { return e.Return(context.Background()) },
 		"return later": func(e *queue.Element) error { return e.ReturnAfter(context.Background(), time.Second) },
 		"bury":         func(e *queue.Element) error { return e.Bury(context.Background()) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
-				const delay = time.Minute
-				m := c.Open("a")
-				a, b := open(t, m, queue.Options{}), open(t, c.Open("b"), queue.Options{})
-				offer(t, a, "1")
-				e := take(t, a, "1")
-				lag := c.Srv.Faults().Lag(-1, recipetest.SessionOf(m))
-				c.Remove(c.Root + "/q/items/" + e.Name() + "/claim")
-				again := take(t, b, "1")
-				recipetest.WantErr(t, "return", again.ReturnAfter(t.Context(), delay), nil)
-				recipetest.WantErr(t, name, do(e), queue.ErrLost)
-				lag.Remove()
-				wantDelayed(t, b, delay)
-			})
-		})
-	}
+	}, func(t *testing.T, c *recipetest.Cluster, do func(*queue.Element) error) {
+		const delay = time.Minute
+		m := c.Open("a")
+		a, b := open(t, m, queue.Options{}), open(t, c.Open("b"), queue.Options{})
+		offer(t, a, "1")
+		e := take(t, a, "1")
+		lag := c.Srv.Faults().Lag(-1, recipetest.SessionOf(m))
+		c.Remove(c.Root + "/q/items/" + e.Name() + "/claim")
+		again := take(t, b, "1")
+		recipetest.WantErr(t, "return", again.ReturnAfter(t.Context(), delay), nil)
+		recipetest.WantErr(t, "the first one", do(e), queue.ErrLost)
+		lag.Remove()
+		wantDelayed(t, b, delay)
+	})
 }
 
 // wantDelayed takes the only element of q, which is to be free after the delay, give or take two
@@ -126,56 +122,53 @@ func TestWrittenClaim(t *testing.T) {
 // consumers are there when it ends.
 func TestF296_DelayedElement(t *testing.T) {
 	const delay = time.Minute
-	for name, tt := range map[string]struct {
-		meanwhile func(c *recipetest.Cluster, m *manager.Manager, a, b *queue.Queue)
-		late      time.Duration // at most
-	}{
-		"a consumer waits": {func(c *recipetest.Cluster, _ *manager.Manager, _, b *queue.Queue) {}, 10 * time.Millisecond},
+	type row struct {
+		meanwhile   func(c *recipetest.Cluster, m *manager.Manager, a, b *queue.Queue)
+		early, late time.Duration // at most
+	}
+	recipetest.Bubbles(t, map[string]row{
+		"a consumer waits": {func(c *recipetest.Cluster, _ *manager.Manager, _, b *queue.Queue) {}, 2 * time.Millisecond, 10 * time.Millisecond},
 		"the process that has returned it dies": {func(c *recipetest.Cluster, m *manager.Manager, _, _ *queue.Queue) {
 			c.Srv.Faults().Blackhole(recipetest.SessionOf(m))
-		}, 10 * time.Millisecond},
+		}, 2 * time.Millisecond, 10 * time.Millisecond},
 		"the first in line is dead for others only": {func(c *recipetest.Cluster, m *manager.Manager, a, _ *queue.Queue) {
 			ctx, cancel := context.WithCancel(c.T.Context())
 			c.T.Cleanup(cancel)
 			takeLater(ctx, a)
 			recipetest.Later(delay - time.Second)
 			c.Srv.Faults().Blackhole(recipetest.SessionOf(m))
-		}, 300 * time.Millisecond},
+		}, 2 * time.Millisecond, 300 * time.Millisecond},
 		"the server is restarted": {func(c *recipetest.Cluster, _ *manager.Manager, _, _ *queue.Queue) {
 			recipetest.Later(delay / 2)
 			c.Srv.Restart()
-		}, 10 * time.Millisecond},
+		}, 2 * time.Millisecond, 10 * time.Millisecond},
 		"an administrator deletes its entry": {func(c *recipetest.Cluster, _ *manager.Manager, _, _ *queue.Queue) {
 			recipetest.Later(delay - time.Second)
 			for _, name := range c.Srv.Children("/holdfast/q/delayed") {
 				c.Remove("/holdfast/q/delayed/" + name)
 			}
-		}, 6 * time.Second},
-	} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
-				m := c.Open("a")
-				a, b := open(t, m, queue.Options{}), open(t, c.Open("b"), queue.Options{})
-				offer(t, b, "1")
-				e := take(t, a, "1")
-				recipetest.WantErr(t, "return", e.ReturnAfter(t.Context(), delay), nil)
-				returned := time.Now()
-				tt.meanwhile(c, m, a, b)
-				again, err := b.Take(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
-				if late := time.Since(returned) - delay; late < -2*time.Millisecond && name != "an administrator deletes its entry" || late > tt.late {
-					t.Errorf("taken %v after its time", late)
-				}
-				if again.Attempt() != 2 {
-					t.Errorf("attempt %d, want 2", again.Attempt())
-				}
-				c.Srv.Faults().Clear()
-				ack(t, again)
-			})
-		})
-	}
+		}, delay, 6 * time.Second},
+	}, func(t *testing.T, c *recipetest.Cluster, tt row) {
+		m := c.Open("a")
+		a, b := open(t, m, queue.Options{}), open(t, c.Open("b"), queue.Options{})
+		offer(t, b, "1")
+		e := take(t, a, "1")
+		recipetest.WantErr(t, "return", e.ReturnAfter(t.Context(), delay), nil)
+		returned := time.Now()
+		tt.meanwhile(c, m, a, b)
+		again, err := b.Take(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if late := time.Since(returned) - delay; late < -tt.early || late > tt.late {
+			t.Errorf("taken %v after its time", late)
+		}
+		if again.Attempt() != 2 {
+			t.Errorf("attempt %d, want 2", again.Attempt())
+		}
+		c.Srv.Faults().Clear()
+		ack(t, again)
+	})
 }
 
 // Consumers that always have work see that the time has come, too. So does one that comes when
@@ -223,9 +216,8 @@ func TestF296_ElementsThatFail(t *testing.T) {
 		begun := time.Now()
 		var took time.Duration
 		var tried atomic.Int64 // when an element that fails was tried last
-		ended := make(chan error, 1)
-		go func() {
-			ended <- q.Run(ctx, 3, func(_ context.Context, e *queue.Element) error {
+		ended := recipetest.BeginErr(t, func() error {
+			return q.Run(ctx, 3, func(_ context.Context, e *queue.Element) error {
 				if string(e.Data()) == "bad" {
 					tried.Store(int64(time.Since(begun)))
 					return errors.New("it cannot be done")
@@ -233,10 +225,10 @@ func TestF296_ElementsThatFail(t *testing.T) {
 				took = time.Since(begun)
 				return nil
 			})
-		}()
+		})
 		recipetest.Later(time.Minute)
 		cancel()
-		recipetest.WantErr(t, "run", <-ended, context.Canceled)
+		ended.WantErr("run", context.Canceled)
 		if took > 50*time.Millisecond {
 			t.Errorf("the good element was handled after %v", took)
 		}

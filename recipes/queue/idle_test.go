@@ -19,33 +19,33 @@ import (
 // not know it yet. One that lives takes the elements that come: the second in line in a moment,
 // and any other within half the session timeout.
 func TestF297_DeadIdleConsumers(t *testing.T) {
-	for dead, most := range []time.Duration{10 * time.Millisecond, 300 * time.Millisecond, 5 * time.Second, 5 * time.Second} {
-		t.Run(fmt.Sprint(dead), func(t *testing.T) {
-			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
-				p := open(t, c.Open("producer"), queue.Options{})
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				for range dead {
-					m := c.Open("dying")
-					takeLater(ctx, open(t, m, queue.Options{}))
-					recipetest.Later(time.Second)
-					defer c.Srv.Faults().Blackhole(recipetest.SessionOf(m)).Remove()
-				}
-				alive := open(t, c.Open("alive"), queue.Options{})
-				for i := range 3 {
-					taken := takeLater(t.Context(), alive)
-					recipetest.Later(100 * time.Millisecond)
-					offered := time.Now()
-					offer(t, p, fmt.Sprint(i))
-					e := <-taken
-					if d := time.Since(offered); d > most {
-						t.Errorf("element %d was taken after %v, want at most %v", i, d, most)
-					}
-					ack(t, e)
-				}
-			})
-		})
+	type row struct {
+		dead int
+		most time.Duration
 	}
+	recipetest.Bubbles(t, map[string]row{"none": {0, 10 * time.Millisecond}, "one": {1, 300 * time.Millisecond}, "two": {2, 5 * time.Second}, "three": {3, 5 * time.Second}}, func(t *testing.T, c *recipetest.Cluster, tt row) {
+		p := open(t, c.Open("producer"), queue.Options{})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		for range tt.dead {
+			m := c.Open("dying")
+			takeLater(ctx, open(t, m, queue.Options{}))
+			recipetest.Later(time.Second)
+			defer c.Srv.Faults().Blackhole(recipetest.SessionOf(m)).Remove()
+		}
+		alive := open(t, c.Open("alive"), queue.Options{})
+		for i := range 3 {
+			taken := takeLater(t.Context(), alive)
+			recipetest.Later(100 * time.Millisecond)
+			offered := time.Now()
+			offer(t, p, fmt.Sprint(i))
+			e := <-taken
+			if d := time.Since(offered); d > tt.most {
+				t.Errorf("element %d was taken after %v, want at most %v", i, d, tt.most)
+			}
+			ack(t, e)
+		}
+	})
 }
 
 // A consumer has died that ZooKeeper takes for alive, and others have work all the time. They
@@ -147,39 +147,34 @@ func TestF298_ConcurrentPolls(t *testing.T) {
 
 // What other clients put below an element keeps no consumer from taking it, and goes with it.
 func TestF299_ForeignNodes(t *testing.T) {
-	for _, others := range []int{0, 150} { // few elements are looked at before they are taken
-		t.Run(fmt.Sprint(others), func(t *testing.T) {
-			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
-				q := open(t, c.Open("a"), queue.Options{})
-				offer(t, q, "odd", "buried", "claimed")
-				for i := range others {
-					offer(t, q, fmt.Sprint(i))
+	recipetest.Bubbles(t, map[string]int{"few": 0, "many": 150}, func(t *testing.T, c *recipetest.Cluster, others int) { // few are looked at before they are taken
+		q := open(t, c.Open("a"), queue.Options{})
+		offer(t, q, "odd", "buried", "claimed")
+		for i := range others {
+			offer(t, q, fmt.Sprint(i))
+		}
+		for _, path := range []string{"0/x", "0/x/claim", "0/y", "1/x", "2/claim"} {
+			recipetest.WantErr(t, "create", c.Srv.Create(items+"/qn-000000000"+path, nil), nil)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		handled := 0
+		ended := recipetest.BeginErr(t, func() error {
+			return q.Run(ctx, 1, func(ctx context.Context, e *queue.Element) error {
+				handled++
+				if string(e.Data()) == "buried" {
+					return e.Bury(ctx)
 				}
-				for _, path := range []string{"0/x", "0/x/claim", "0/y", "1/x", "2/claim"} {
-					recipetest.WantErr(t, "create", c.Srv.Create(items+"/qn-000000000"+path, nil), nil)
-				}
-				ctx, cancel := context.WithCancel(t.Context())
-				handled := 0
-				ended := make(chan error, 1)
-				go func() {
-					ended <- q.Run(ctx, 1, func(ctx context.Context, e *queue.Element) error {
-						handled++
-						if string(e.Data()) == "buried" {
-							return e.Bury(ctx)
-						}
-						return nil
-					})
-				}()
-				recipetest.Later(time.Minute)
-				cancel()
-				recipetest.WantErr(t, "run", <-ended, context.Canceled)
-				if handled != 3+others {
-					t.Errorf("%d of %d elements were handled", handled, 3+others)
-				}
-				wantLeft(c, "dead/qn-0000000000")
+				return nil
 			})
 		})
-	}
+		recipetest.Later(time.Minute)
+		cancel()
+		ended.WantErr("run", context.Canceled)
+		if handled != 3+others {
+			t.Errorf("%d of %d elements were handled", handled, 3+others)
+		}
+		wantLeft(c, "dead/qn-0000000000")
+	})
 }
 
 // The paths of the nodes count for how much travels in a request.
@@ -247,40 +242,33 @@ func TestF295_RunEndsInAnOutage(t *testing.T) {
 // Shutdown falls between the call of Ack, Return, Bury or Run and its end: what was begun is
 // carried out, and the other consumers do not get what is done.
 func TestF302_ShutdownMeetsSettling(t *testing.T) {
-	for name, tt := range map[string]struct {
+	type row struct {
 		settle func(e *queue.Element, ctx context.Context) error
-		left   int // elements in the queue
-	}{
-		"ack":          {(*queue.Element).Ack, 0},
-		"bury":         {(*queue.Element).Bury, 0},
-		"return":       {(*queue.Element).Return, 1},
-		"return later": {func(e *queue.Element, ctx context.Context) error { return e.ReturnAfter(ctx, time.Hour) }, 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
-				m := c.Open("a")
-				q, b := open(t, m, queue.Options{}), open(t, c.Open("b"), queue.Options{})
-				offer(t, b, "1")
-				e := take(t, q, "1")
-				refuse := c.Srv.Faults().Refuse()
-				c.Srv.Faults().Cut(recipetest.SessionOf(m))
-				time.AfterFunc(2*time.Second, refuse.Remove)
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-				defer cancel()
-				recipetest.WantErr(t, "settle", tt.settle(e, ctx), context.DeadlineExceeded)
-				shutdown(t, m)
-				if n := len(c.Srv.Children(items)); n != tt.left {
-					t.Errorf("%d elements are left, want %d", n, tt.left)
-				}
-				_, err := b.Poll(t.Context())
-				if name == "return" {
-					recipetest.WantErr(t, "poll", err, nil)
-				} else {
-					recipetest.WantErr(t, "poll", err, queue.ErrEmpty)
-				}
-			})
-		})
+		left   int   // elements in the queue
+		poll   error // what a consumer is told that looks for one
 	}
+	recipetest.Bubbles(t, map[string]row{
+		"ack":          {(*queue.Element).Ack, 0, queue.ErrEmpty},
+		"bury":         {(*queue.Element).Bury, 0, queue.ErrEmpty},
+		"return":       {(*queue.Element).Return, 1, nil},
+		"return later": {func(e *queue.Element, ctx context.Context) error { return e.ReturnAfter(ctx, time.Hour) }, 1, queue.ErrEmpty},
+	}, func(t *testing.T, c *recipetest.Cluster, tt row) {
+		m := c.Open("a")
+		q, b := open(t, m, queue.Options{}), open(t, c.Open("b"), queue.Options{})
+		offer(t, b, "1")
+		e := take(t, q, "1")
+		refuse := c.Srv.Faults().Refuse()
+		c.Srv.Faults().Cut(recipetest.SessionOf(m))
+		time.AfterFunc(2*time.Second, refuse.Remove)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		recipetest.WantErr(t, "settle", tt.settle(e, ctx), context.DeadlineExceeded)
+		c.Shutdown(m)
+		if n := len(c.Srv.Children(items)); n != tt.left {
+			t.Errorf("%d elements are left, want %d", n, tt.left)
+		}
+		recipetest.WantErr(t, "poll", recipetest.ErrOf(b.Poll(t.Context())), tt.poll)
+	})
 }
 
 // Shutdown ends Run as the end of its ctx does, and waits for it: what its workers have done is
@@ -290,9 +278,8 @@ func TestF302_ShutdownMeetsRun(t *testing.T) {
 		m := c.Open("a")
 		q, b := open(t, m, queue.Options{}), open(t, c.Open("b"), queue.Options{})
 		offer(t, b, "done", "given up", "next")
-		ended := make(chan error, 1)
-		go func() {
-			ended <- q.Run(t.Context(), 2, func(ctx context.Context, e *queue.Element) error {
+		ended := recipetest.BeginErr(t, func() error {
+			return q.Run(t.Context(), 2, func(ctx context.Context, e *queue.Element) error {
 				<-ctx.Done()
 				recipetest.WantErr(t, "the end", context.Cause(ctx), manager.ErrClosed)
 				<-time.After(time.Second)
@@ -301,20 +288,13 @@ func TestF302_ShutdownMeetsRun(t *testing.T) {
 				}
 				return ctx.Err()
 			})
-		}()
+		})
 		recipetest.Later(time.Second)
-		shutdown(t, m)
-		recipetest.WantErr(t, "run", <-ended, manager.ErrClosed)
+		c.Shutdown(m)
+		ended.WantErr("run", manager.ErrClosed)
 		for _, want := range []string{"given up", "next"} {
 			ack(t, take(t, b, want))
 		}
 		recipetest.WantErr(t, "poll", recipetest.ErrOf(b.Poll(t.Context())), queue.ErrEmpty)
 	})
-}
-
-func shutdown(t *testing.T, m *manager.Manager) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	recipetest.WantErr(t, "shutdown", m.Shutdown(ctx), nil)
 }

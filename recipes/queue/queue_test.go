@@ -302,11 +302,10 @@ func TestF251_SessionEndsWithoutAnswer(t *testing.T) {
 			recipetest.Later(100 * time.Millisecond) // what came before sends no more
 			session := recipetest.SessionOf(m)
 			fault := c.Srv.Faults().SwallowReply(zktest.Match{Session: session, Op: zktest.OpMulti, Times: 1})
-			done := make(chan error, 1)
-			go func() { done <- what() }()
+			done := recipetest.BeginErr(t, what)
 			<-fault.Hit()
 			c.Expire(m)
-			return <-done
+			return done.Err()
 		}
 		recipetest.WantErr(t, "offer", during(func() error { return q.Offer(t.Context(), []byte("1")) }), manager.ErrUnknownOutcome)
 		e := take(t, q, "1")
@@ -355,9 +354,7 @@ func TestShutdown(t *testing.T) {
 			})
 		}
 		recipetest.Later(time.Second)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		recipetest.WantErr(t, "shutdown", m.Shutdown(ctx), nil)
+		c.Shutdown(m)
 		all.Wait()
 	})
 }

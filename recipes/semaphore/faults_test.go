@@ -414,8 +414,7 @@ func TestF246_LostResize(t *testing.T) {
 							}
 							session := recipetest.SessionOf(a.m)
 							f := fault(c.Srv.Faults(), zktest.Match{Session: session, Op: op, Path: a.number, Times: 1})
-							done := make(chan error, 1)
-							go func() { done <- a.Resize(t.Context(), 3) }()
+							resized := recipetest.BeginErr(t, func() error { return a.Resize(t.Context(), 3) })
 							<-f.Hit()
 							hole := c.Srv.Faults().Blackhole(session)
 							if rival > 0 {
@@ -425,7 +424,7 @@ func TestF246_LostResize(t *testing.T) {
 								c.Srv.ExpireSession(session)
 							}
 							hole.Remove()
-							err := <-done
+							err := resized.Err()
 							want, unknown := 3, rival > 0
 							if unknown {
 								want = rival
@@ -450,11 +449,10 @@ func TestF246_ResizeGivesUp(t *testing.T) {
 		for op, unknown := range map[zktest.Op]bool{zktest.OpSync: false, zktest.OpSetData: true} {
 			ctx, cancel := context.WithCancel(t.Context())
 			f := c.Srv.Faults().SwallowRequest(zktest.Match{Session: recipetest.SessionOf(a.m), Op: op, Times: 1})
-			done := make(chan error, 1)
-			go func() { done <- a.Resize(ctx, 3) }()
+			resized := recipetest.BeginErr(t, func() error { return a.Resize(ctx, 3) })
 			<-f.Hit()
 			cancel()
-			err := <-done
+			err := resized.Err()
 			recipetest.WantErr(t, "resize", err, context.Canceled)
 			if errors.Is(err, manager.ErrUnknownOutcome) != unknown {
 				t.Errorf("%v: %v", op, err)
@@ -577,27 +575,22 @@ func TestF249_Close(t *testing.T) {
 // A caller that was told that nothing was changed can rely on it: the answer for which
 // Resize waited when ctx ended may come later.
 func TestF246_ResizeGivenUpChangesNothing(t *testing.T) {
-	for _, op := range []zktest.Op{zktest.OpSync, zktest.OpGetData} {
-		t.Run(fmt.Sprint(op), func(t *testing.T) {
-			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
-				a := open(c, "a", 2)
-				unlock(t, a.lock(1))
-				ctx, cancel := context.WithCancel(t.Context())
-				f := c.Srv.Faults().DelayReply(zktest.Match{Session: recipetest.SessionOf(a.m), Op: op, Times: 1}, time.Second)
-				done := make(chan error, 1)
-				go func() { done <- a.Resize(ctx, 3) }()
-				<-f.Hit()
-				cancel()
-				err := <-done
-				recipetest.WantErr(t, "resize", err, context.Canceled)
-				if errors.Is(err, manager.ErrUnknownOutcome) {
-					t.Errorf("nothing was sent: %v", err)
-				}
-				recipetest.Later(time.Minute)
-				a.wantState(2, 0, 0)
-			})
-		})
-	}
+	recipetest.Bubbles(t, map[string]zktest.Op{"sync": zktest.OpSync, "read": zktest.OpGetData}, func(t *testing.T, c *recipetest.Cluster, op zktest.Op) {
+		a := open(c, "a", 2)
+		unlock(t, a.lock(1))
+		ctx, cancel := context.WithCancel(t.Context())
+		f := c.Srv.Faults().DelayReply(zktest.Match{Session: recipetest.SessionOf(a.m), Op: op, Times: 1}, time.Second)
+		resized := recipetest.BeginErr(t, func() error { return a.Resize(ctx, 3) })
+		<-f.Hit()
+		cancel()
+		err := resized.Err()
+		recipetest.WantErr(t, "resize", err, context.Canceled)
+		if errors.Is(err, manager.ErrUnknownOutcome) {
+			t.Errorf("nothing was sent: %v", err)
+		}
+		recipetest.Later(time.Minute)
+		a.wantState(2, 0, 0)
+	})
 }
 
 // Shutdown fails the callers that wait, the first in line included, and refuses newcomers: it
@@ -607,9 +600,7 @@ func TestF249_Shutdown(t *testing.T) {
 		a, b := open(c, "a", 1), open(c, "b", 1)
 		p := a.lock(1)
 		first, second := b.acquire(t.Context(), 1), b.acquire(t.Context(), 1)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		recipetest.WantErr(t, "shutdown", b.m.Shutdown(ctx), nil)
+		c.Shutdown(b.m)
 		for _, q := range []*Permits{first, second} {
 			recipetest.WantErr(t, "waits", recipetest.ErrOf(q.Granted().Wait(t.Context())), manager.ErrClosed)
 		}

@@ -76,11 +76,10 @@ func TestGivenUpMeanwhile(t *testing.T) {
 func TestTellEndsWithClose(t *testing.T) {
 	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		m := c.Open("p")
-		told := make(chan error)
-		go func() { told <- access.Tell(m.Access(), func(*zkio.Session) error { return errSome }) }()
+		told := recipetest.BeginErr(t, func() error { return access.Tell(m.Access(), func(*zkio.Session) error { return errSome }) })
 		recipetest.Later(time.Second)
 		recipetest.WantErr(t, "close", m.Close(), nil)
-		if err := <-told; err != manager.ErrClosed {
+		if err := told.Err(); err != manager.ErrClosed {
 			t.Errorf("got error %v, want %v", err, manager.ErrClosed)
 		}
 	})

@@ -87,28 +87,24 @@ func (r *running) wantLooks(c *recipetest.Cluster, want int32) {
 
 // Whatever may have brought news has the Loop look again, once, and nothing else does.
 func TestLooksAgain(t *testing.T) {
-	for name, news := range map[string]func(c *recipetest.Cluster, r *running) error{
+	recipetest.Bubbles(t, map[string]func(c *recipetest.Cluster, r *running) error{
 		"the node's data": func(c *recipetest.Cluster, _ *running) error { return c.Srv.Set(path, []byte("new")) },
 		"a child": func(c *recipetest.Cluster, r *running) error {
 			return c.Srv.Create(fmt.Sprintf("%s/%d", dir, r.looks.Load()), nil)
 		},
 		"another session":   func(c *recipetest.Cluster, r *running) error { c.Expire(r.m); return nil },
 		"another goroutine": func(_ *recipetest.Cluster, r *running) error { r.Bell.Ring(); return nil },
-	} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
-				r := run(c, 0)
-				for n := range int32(3) {
-					recipetest.Later(time.Minute)
-					r.wantLooks(c, 1+n)
-					recipetest.WantErr(t, name, news(c, r), nil)
-				}
-				synctest.Wait()
-				r.endWith(true, nil)
-				recipetest.WantErr(t, "run", <-r.ended, nil)
-			})
-		})
-	}
+	}, func(t *testing.T, c *recipetest.Cluster, news func(c *recipetest.Cluster, r *running) error) {
+		r := run(c, 0)
+		for n := range int32(3) {
+			recipetest.Later(time.Minute)
+			r.wantLooks(c, 1+n)
+			recipetest.WantErr(t, "news", news(c, r), nil)
+		}
+		synctest.Wait()
+		r.endWith(true, nil)
+		recipetest.WantErr(t, "run", <-r.ended, nil)
+	})
 }
 
 // With Again a Loop looks without news as well. A look can change how soon.
@@ -149,9 +145,7 @@ func TestEnds(t *testing.T) {
 		tt.end(r)
 		recipetest.WantErr(t, "run", <-r.ended, tt.want)
 		synctest.Wait()
-		if w := c.Srv.AllWatches(); w != (zktest.WatchCount{}) {
-			t.Errorf("watches are left: %+v", w)
-		}
+		c.WantNoWatches()
 	})
 }
 
@@ -164,9 +158,7 @@ func TestGivesUpDuringALook(t *testing.T) {
 		<-late.Hit()
 		r.cancel(errSome)
 		recipetest.WantErr(t, "run", <-r.ended, errSome)
-		if w := c.Srv.AllWatches(); w != (zktest.WatchCount{}) {
-			t.Errorf("watches are left: %+v", w)
-		}
+		c.WantNoWatches()
 	})
 }
 

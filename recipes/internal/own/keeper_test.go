@@ -80,17 +80,13 @@ func TestLost(t *testing.T) {
 				if strings.HasPrefix(name, "it is deleted") {
 					synctest.Wait() // the news are on their way
 				}
-				select {
-				case <-n.Lost():
-				default:
+				if !recipetest.IsClosed(n.Lost()) {
 					t.Error("not lost, and the node is gone")
 				}
 				synctest.Wait()
 				recipetest.WantErr(t, "lost", n.Err(), tt.want)
 				recipetest.WantErr(t, "its context", context.Cause(ctx), tt.want)
-				if w := c.Srv.AllWatches(); w != (zktest.WatchCount{}) {
-					t.Errorf("watches are left: %+v", w)
-				}
+				c.WantNoWatches()
 			})
 		})
 	}
@@ -107,9 +103,7 @@ func TestDelete(t *testing.T) {
 		}
 		recipetest.Later(time.Minute)
 		recipetest.WantErr(t, "deleted", n.Err(), nil)
-		if w := c.Srv.AllWatches(); w != (zktest.WatchCount{}) {
-			t.Errorf("watches are left: %+v", w)
-		}
+		c.WantNoWatches()
 		recipetest.WantErr(t, "again", n.Delete(m.Access().Session()), nil)
 	})
 }
@@ -127,9 +121,7 @@ func TestForgetDuringALook(t *testing.T) {
 			t.Error("the node was lost before the answer")
 		}
 		recipetest.Later(time.Minute)
-		if w := c.Srv.AllWatches(); w != (zktest.WatchCount{}) {
-			t.Errorf("watches are left: %+v", w)
-		}
+		c.WantNoWatches()
 	})
 }
 
@@ -148,15 +140,12 @@ func TestF222_UnwatchedDuringADelete(t *testing.T) {
 			t.Fatal("the answer was not lost")
 		}
 		question := c.Srv.Faults().DelayReply(zktest.Match{Session: s.ID(), Op: zktest.OpExists, Times: 1}, time.Second)
-		again := make(chan error)
-		go func() { again <- n.Delete(s) }()
+		again := recipetest.BeginErr(t, func() error { return n.Delete(s) })
 		<-question.Hit()
 		s.Unwatch(path, other)
-		recipetest.WantErr(t, "again", <-again, nil)
+		again.WantErr("again", nil)
 		synctest.Wait()
-		if w := c.Srv.AllWatches(); w != (zktest.WatchCount{}) {
-			t.Errorf("watches are left: %+v", w)
-		}
+		c.WantNoWatches()
 	})
 }
 

@@ -7,6 +7,7 @@ package recipetest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"runtime"
@@ -41,10 +42,10 @@ func Bubble(t *testing.T, test func(t *testing.T, c *Cluster)) {
 }
 
 // Bubbles runs test for each of the cases, in a bubble of its own.
-func Bubbles[V any](t *testing.T, cases map[string]V, test func(t *testing.T, c *Cluster, v V)) {
+func Bubbles[K comparable, V any](t *testing.T, cases map[K]V, test func(t *testing.T, c *Cluster, v V)) {
 	t.Helper()
 	for name, v := range cases {
-		t.Run(name, func(t *testing.T) {
+		t.Run(fmt.Sprint(name), func(t *testing.T) {
 			Bubble(t, func(t *testing.T, c *Cluster) { test(t, c, v) })
 		})
 	}
@@ -155,6 +156,25 @@ func (c *Cluster) Remove(path string) {
 	if err := c.Srv.Delete(path); err != nil {
 		c.T.Errorf("delete %s: %v", path, err)
 	}
+}
+
+// WantNoWatches checks that no watch is left at the embedded server. A real one does not tell.
+func (c *Cluster) WantNoWatches() {
+	c.T.Helper()
+	if c.Srv == nil {
+		return
+	}
+	if w := c.Srv.AllWatches(); w != (zktest.WatchCount{}) {
+		c.T.Errorf("watches are left: %+v", w)
+	}
+}
+
+// Shutdown shuts m down, which must succeed within a minute.
+func (c *Cluster) Shutdown(m *manager.Manager) {
+	c.T.Helper()
+	ctx, cancel := context.WithTimeout(c.T.Context(), time.Minute)
+	defer cancel()
+	WantErr(c.T, "shutdown", m.Shutdown(ctx), nil)
 }
 
 // WantErr checks that err wraps want; a nil want, that there is none.
