@@ -191,11 +191,8 @@ func TestF221_JoinsAgain(t *testing.T) {
 			recipetest.WantErr(c.T, "delete", c.Srv.DeleteAll(dir), nil)
 		},
 		"silence": func(c *recipetest.Cluster, m *manager.Manager) {
-			f := c.Srv.Faults().Blackhole(recipetest.SessionOf(m))
-			r := c.Srv.Faults().Refuse()
+			defer c.Silence(m)()
 			recipetest.Later(20 * time.Second)
-			f.Remove()
-			r.Remove()
 		},
 	}, func(t *testing.T, c *recipetest.Cluster, end func(c *recipetest.Cluster, m *manager.Manager)) {
 		m := c.Open("a")
@@ -225,7 +222,7 @@ func TestF221_LostBeforeTheNodeGoes(t *testing.T) {
 	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		m := c.Open("a")
 		x := join(c, group(c, m), "x", "")
-		silence, refuse := c.Srv.Faults().Blackhole(recipetest.SessionOf(m)), c.Srv.Faults().Refuse()
+		end := c.Silence(m)
 		for c.Srv.Exists(dir + "/x") {
 			<-time.After(10 * time.Millisecond)
 		}
@@ -233,12 +230,27 @@ func TestF221_LostBeforeTheNodeGoes(t *testing.T) {
 		if !recipetest.IsClosed(x.Lost()) {
 			t.Error("Lost is open")
 		}
-		silence.Remove()
-		refuse.Remove()
+		end()
 		c.Until("it has joined again", func() bool { return x.Err() == nil })
 		leave(c, x)
 		wantNothingLeft(c)
 	})
+}
+
+// takenMeanwhile returns a member whose node was deleted, and one of another process that has got
+// its id, since ZooKeeper refused the first to join again. It does so no longer.
+func takenMeanwhile(c *recipetest.Cluster, g, other *members.Group, m *manager.Manager) (x, y *members.Member) {
+	c.T.Helper()
+	x = join(c, g, "x", "a")
+	refused := c.Srv.Faults().FailRequest(zktest.Match{Session: recipetest.SessionOf(m), Op: zktest.OpMulti, Times: zktest.Every}, zktest.CodeNoAuth)
+	c.Remove(dir + "/x")
+	recipetest.Later(time.Second)
+	recipetest.WantErr(c.T, "lost", x.Err(), members.ErrLost)
+	recipetest.WantErr(c.T, "lost", x.Err(), zkio.ErrNoAuth)
+	y = join(c, other, "x", "b")
+	refused.Remove()
+	recipetest.Later(time.Minute)
+	return x, y
 }
 
 // A member whose id another process got meanwhile says so, and waits for it.
@@ -246,15 +258,7 @@ func TestF221_IdIsTakenMeanwhile(t *testing.T) {
 	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		m := c.Open("a")
 		g, other := group(c, m), group(c, c.Open("b"))
-		x := join(c, g, "x", "a")
-		refused := c.Srv.Faults().FailRequest(zktest.Match{Session: recipetest.SessionOf(m), Op: zktest.OpMulti, Times: zktest.Every}, zktest.CodeNoAuth)
-		c.Remove(dir + "/x")
-		recipetest.Later(time.Second)
-		recipetest.WantErr(t, "lost", x.Err(), members.ErrLost)
-		recipetest.WantErr(t, "lost", x.Err(), zkio.ErrNoAuth)
-		y := join(c, other, "x", "b")
-		refused.Remove()
-		recipetest.Later(time.Minute)
+		x, y := takenMeanwhile(c, g, other, m)
 		recipetest.WantErr(t, "taken", x.Err(), members.ErrLost)
 		recipetest.WantErr(t, "taken", x.Err(), members.ErrTaken)
 		wantList(c, g, "x=b")
@@ -272,13 +276,7 @@ func TestF221_LeavesAnothersNode(t *testing.T) {
 	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		m := c.Open("a")
 		g, other := group(c, m), group(c, c.Open("b"))
-		x := join(c, g, "x", "a")
-		refused := c.Srv.Faults().FailRequest(zktest.Match{Session: recipetest.SessionOf(m), Op: zktest.OpMulti, Times: zktest.Every}, zktest.CodeNoAuth)
-		c.Remove(dir + "/x")
-		recipetest.Later(time.Second)
-		y := join(c, other, "x", "b")
-		refused.Remove()
-		recipetest.Later(time.Minute)
+		x, y := takenMeanwhile(c, g, other, m)
 		since := y.Since()
 		leave(c, x)
 		recipetest.Later(time.Second)

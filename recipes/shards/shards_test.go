@@ -117,6 +117,21 @@ func (l *ledger) work(who string) func(context.Context, shards.Shard) error {
 	}
 }
 
+var errFull = errors.New("disk full")
+
+// failing is a function for Run that fails once it receives from fail.
+func (l *ledger) failing(who string, fail <-chan struct{}) func(context.Context, shards.Shard) error {
+	return func(ctx context.Context, s shards.Shard) error {
+		defer l.own(who, s)()
+		select {
+		case <-fail:
+			return errFull
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
 // A run is a call of Run.
 type run struct {
 	stop context.CancelFunc
@@ -252,10 +267,8 @@ func TestF232_ProcessIsLost(t *testing.T) {
 			}
 		},
 		"silence": func(c *recipetest.Cluster, m *manager.Manager) {
-			f, r := c.Srv.Faults().Blackhole(recipetest.SessionOf(m)), c.Srv.Faults().Refuse()
+			defer c.Silence(m)()
 			recipetest.Later(20 * time.Second)
-			f.Remove()
-			r.Remove()
 		},
 		"restart": func(c *recipetest.Cluster, _ *manager.Manager) { c.Srv.Restart() },
 	}, func(t *testing.T, c *recipetest.Cluster, harm func(c *recipetest.Cluster, m *manager.Manager)) {
@@ -316,22 +329,13 @@ func TestF234_FunctionFails(t *testing.T) {
 	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		const n = 10
 		l := newLedger(c)
-		full := errors.New("disk full")
 		fail := make(chan struct{})
-		a := start(c.Open("a"), options("a", n), func(ctx context.Context, s shards.Shard) error {
-			defer l.own("a", s)()
-			select {
-			case <-fail:
-				return full
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		})
+		a := start(c.Open("a"), options("a", n), l.failing("a", fail))
 		c.Until("one has them", func() bool { return l.assigned(n, "a") })
 		b := start(c.Open("b"), options("b", n), l.work("b"))
 		c.Until("two have them, since functions were interrupted", func() bool { return l.assigned(n, "a", "b") })
 		fail <- struct{}{}
-		if err := a.wait(); err != full {
+		if err := a.wait(); err != errFull {
 			t.Errorf("run: %v", err)
 		}
 		c.Until("the other has them", func() bool { return l.assigned(n, "b") })
@@ -345,30 +349,20 @@ func TestF332_FunctionFailsInAnOutage(t *testing.T) {
 	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		const n = 10
 		l, m := newLedger(c), c.Open("a")
-		full := errors.New("disk full")
 		fail := make(chan struct{})
-		a := start(m, options("a", n), func(ctx context.Context, s shards.Shard) error {
-			defer l.own("a", s)()
-			select {
-			case <-fail:
-				return full
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		})
+		a := start(m, options("a", n), l.failing("a", fail))
 		g, err := members.New(c.Open("ghosts"), "orders/members")
 		recipetest.WantErr(t, "members", err, nil)
 		_, err = g.Join(t.Context(), "x", nil)
 		recipetest.WantErr(t, "join", err, nil)
 		timeout := m.Access().Session().Timeout()
 		recipetest.Later(2 * timeout)
-		defer c.Srv.Faults().Refuse().Remove()
-		defer c.Srv.Faults().Blackhole(recipetest.SessionOf(m)).Remove()
+		defer c.Silence(m)()
 		recipetest.Later(timeout / 4) // a look is under way
 		fail <- struct{}{}
 		select {
 		case <-a.done:
-			if a.err != full {
+			if a.err != errFull {
 				t.Errorf("run: %v", a.err)
 			}
 		case <-time.After(3 * timeout):

@@ -57,12 +57,10 @@ func TestLost(t *testing.T) {
 		}, errGone},
 		"the manager closes": {func(_ *recipetest.Cluster, m *manager.Manager) { _ = m.Close() }, manager.ErrClosed},
 		"the connection is silent": {func(c *recipetest.Cluster, m *manager.Manager) {
-			c.Srv.Faults().Blackhole(recipetest.SessionOf(m))
-			c.Srv.Faults().Refuse()
+			defer c.Silence(m)()
 			for c.Srv.Exists(path) {
 				<-time.After(10 * time.Millisecond)
 			}
-			c.Srv.Faults().Clear()
 		}, errGone},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -120,6 +120,16 @@ func (c *Cluster) Expire(m *manager.Manager) {
 	}
 }
 
+// Silence silences m's session on the embedded server, as if its process were killed or cut off,
+// and refuses new connections, until end is called.
+func (c *Cluster) Silence(m *manager.Manager) (end func()) {
+	silent, refused := c.Srv.Faults().Blackhole(SessionOf(m)), c.Srv.Faults().Refuse()
+	return func() {
+		silent.Remove()
+		refused.Remove()
+	}
+}
+
 // Until polls ok, for up to a minute. In a bubble it waits until nothing moves first.
 func (c *Cluster) Until(what string, ok func() bool) {
 	c.T.Helper()
