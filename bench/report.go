@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/bench/internal/chart"
 	"github.com/holdfast-go/holdfast/bench/internal/work"
 	"github.com/holdfast-go/holdfast/internal/figures"
 )
@@ -34,7 +35,7 @@ type report struct {
 	Results   map[string]map[string][]figuresOf `json:"results"` // by scenario, subject and round
 
 	scenarios []scenario
-	figures   []figure
+	figures   []chart.Chart
 }
 
 // figuresOf is a result with quantiles, in microseconds, in place of all waits.

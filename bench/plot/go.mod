@@ -2,7 +2,10 @@ module github.com/holdfast-go/holdfast/bench/plot
 
 go 1.26.0
 
+replace github.com/holdfast-go/holdfast => ../..
+
 require (
+	github.com/holdfast-go/holdfast v0.0.0-00010101000000-000000000000
 	golang.org/x/image v0.30.0
 	gonum.org/v1/plot v0.17.0
 )
@@ -14,5 +17,5 @@ require (
 	git.sr.ht/~sbinet/gg v0.7.0 // indirect
 	github.com/ajstarks/svgo v0.0.0-20211024235047-1546f124cd8b // indirect
 	github.com/golang/freetype v0.0.0-20170609003504-e2365dfdc4a0 // indirect
-	golang.org/x/text v0.28.0 // indirect
+	golang.org/x/text v0.31.0 // indirect
 )

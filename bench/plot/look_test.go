@@ -36,7 +36,8 @@ func shape(l look) (drawn string) {
 	var c recorder.Canvas
 	l.color = rgb(0)
 	dc := draw.NewCanvas(&c, 100, 100)
-	dc.DrawGlyph(l.glyph(false), vg.Point{X: 50, Y: 50})
+	_, _, marks := l.styles(false)
+	dc.DrawGlyph(marks, vg.Point{X: 50, Y: 50})
 	for _, a := range c.Actions {
 		drawn += a.Call() + "\n"
 	}
@@ -46,7 +47,9 @@ func shape(l look) (drawn string) {
 // Emphasized series have larger error bars, lines and marks.
 func TestEmphasis(t *testing.T) {
 	for i, l := range looks {
-		if l.line(true).Width < 1.5*l.line(false).Width || l.glyph(true).Radius <= l.glyph(false).Radius || l.errorBar(true).Width <= l.errorBar(false).Width {
+		line, bars, marks := l.styles(false)
+		largerLine, largerBars, largerMarks := l.styles(true)
+		if largerLine.Width < 1.5*line.Width || largerBars.Width <= bars.Width || largerMarks.Radius <= marks.Radius {
 			t.Errorf("look %d: an emphasized series is not larger", i+1)
 		}
 	}

@@ -12,10 +12,10 @@ import (
 	"testing"
 )
 
-// sample returns a document with every kind of figure.
+// sample returns made-up charts.
 func sample(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile("testdata/figures.json")
+	text, err := os.ReadFile("testdata/charts.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,10 +23,10 @@ func sample(t *testing.T) string {
 }
 
 // written returns the files that run writes.
-func written(t *testing.T, doc string) map[string][]byte {
+func written(t *testing.T, charts string) map[string][]byte {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "new", "plots")
-	if err := run(strings.NewReader(doc), dir); err != nil {
+	if err := run(strings.NewReader(charts), dir); err != nil {
 		t.Fatal(err)
 	}
 	entries, err := os.ReadDir(dir)
@@ -74,46 +74,30 @@ func TestRun(t *testing.T) {
 
 // The error says what is wrong and where.
 func TestRunRefuses(t *testing.T) {
-	// with returns a document of one figure with a replacement.
+	// with returns charts, of which there is one, with a replacement.
 	with := func(old, replacement string) string {
-		const fine = `{"figures": [{"file": "a.svg", "kind": "lines", "x": {"label": "n"}, "y": {"label": "1/s", "log": true},
-			"series": [{"name": "one", "points": [{"x": 1, "y": 2, "low": 1, "high": 3}, {"x": 2, "y": 2}]}, {"name": "none"}]}]}`
+		const fine = `[{"File": "a.svg", "X": {"Label": "n"}, "Y": {"Label": "1/s", "Log": true},
+			"Series": [{"Name": "one", "Points": [{"X": 1, "Y": 2, "Low": 1, "High": 3}, {"X": 2, "Y": 2, "Low": 2, "High": 2}]}, {"Name": "none"}]}]`
 		if !strings.Contains(fine, old) {
-			t.Fatalf("the document does not contain %s", old)
+			t.Fatalf("the charts do not contain %s", old)
 		}
 		return strings.Replace(fine, old, replacement, 1)
 	}
-	more := strings.Repeat(`{"name": "none"}, `, 9)
-	for _, tt := range []struct{ name, doc, want string }{
+	more := strings.Repeat(`{"Name": "none"}, `, 9)
+	for _, tt := range []struct{ name, charts, want string }{
 		{"no fault", with(`"n"`, `"n"`), ""},
-		{"no document", "", "EOF"},
-		{"half of one", `{"figures": [`, "unexpected EOF"},
-		{"no figures", `{}`, "no figures"},
-		{"two documents", with(`"n"`, `"n"`) + "{}", "more data follows it"},
-		{"an unknown field", with(`"label": "n"`, `"label": "n", "unit": "s"`), `unknown field "unit"`},
-		{"a path", with("a.svg", "../a.svg"), `figure 1 ("../a.svg"): its file must be a name`},
-		{"another format", with("a.svg", "a.png"), "ends in .svg"},
-		{"a file twice", strings.TrimSuffix(with(`"n"`, `"n"`), "]}") + "," + strings.TrimPrefix(with(`"n"`, `"n"`), `{"figures": [`), "an earlier figure has the same file"},
-		{"an axis without a label", with(`"n"`, `""`), "an axis has no label"},
-		{"another kind", with(`"lines"`, `"bars"`), `its kind is "bars"`},
-		{"no series", with(`{"name": "none"}]`, `{"name": "none"}], "series": []`), "it has no series"},
-		{"eleven series", with(`{"name": "none"}`, more+`{"name": "none"}`), "11 series, and only 10"},
-		{"a series without a name", with(`"none"`, `""`), "series 2 has no name"},
-		{"a name twice", with(`"none"`, `"one"`), `two series are called "one"`},
-		{"no data", with(`"points": [{"x": 1, "y": 2, "low": 1, "high": 3}, {"x": 2, "y": 2}]`, `"points": []`), "none of its series has data"},
-		{"half an error bar", with(`"low": 1, `, ``), `series "one": the point at x = 1 has half an error bar`},
-		{"an error bar elsewhere", with(`"low": 1, `, `"low": 2.5, `), "from 2.5 to 3, does not include its y, 2"},
-		{"points out of order", with(`"x": 2`, `"x": 0`), "the point at x = 0 follows the one at 1"},
-		{"zero on a logarithmic axis", with(`"low": 1, `, `"low": 0, `), "y: a logarithmic axis cannot show 0"},
-		{"a logarithmic axis from zero", with(`"log": true`, `"log": true, "min": 0`), "y: a logarithmic axis cannot show 0"},
-		{"a value below the axis", with(`"label": "n"`, `"label": "n", "min": 1.5`), "x: the axis begins at 1.5, above the value 1"},
-		{"samples among lines", with(`"points": [`, `"samples": [1], "points": [`), "only a figure of kind cdf"},
-		{"points in a distribution", strings.Replace(with(`, "log": true`, ``), "lines", "cdf", 1), "it has points"},
-		{"a logarithmic distribution", with("lines", "cdf"), "linear from 0 to 1"},
+		{"nothing", "", "EOF"},
+		{"half of one", `[{"File": "a.svg"`, "unexpected EOF"},
+		{"no charts", `[]`, "no charts"},
+		{"an unknown field", with(`"Label": "n"`, `"Label": "n", "Unit": "s"`), `unknown field "Unit"`},
+		{"eleven series", with(`{"Name": "none"}`, more+`{"Name": "none"}`), "draw a.svg: it has 11 series, and only 10"},
+		{"no data", `[{"File": "a.svg", "Series": [{"Name": "none"}]}]`, "none of its series has points"},
+		{"zero on a logarithmic axis", with(`"Low": 1`, `"Low": 0`), `the axis "1/s" cannot show 0`},
+		{"less than zero", with(`"X": 1`, `"X": -1`), `the axis "n" cannot show -1`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
-			err := run(strings.NewReader(tt.doc), dir)
+			err := run(strings.NewReader(tt.charts), dir)
 			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 				t.Errorf("got the error %v, want %q in it", err, tt.want)
 			}

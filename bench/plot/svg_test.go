@@ -3,8 +3,10 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +14,8 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/recorder"
+
+	"github.com/holdfast-go/holdfast/bench/internal/chart"
 )
 
 // A box is the bounding box of a text or a stroke.
@@ -24,20 +28,18 @@ func (b box) overlaps(other box) bool {
 	return b.Min.X < other.Max.X && other.Min.X < b.Max.X && b.Min.Y < other.Max.Y && other.Min.Y < b.Max.Y
 }
 
-// boxes draws f and returns the boxes of its texts, of its strokes, and of the figure.
-func boxes(t *testing.T, f figure) (texts, strokes []box, all box) {
+// boxes draws a chart and returns the boxes of its texts, of its strokes, and of the figure.
+func boxes(t *testing.T, c chart.Chart) (texts, strokes []box, all box) {
 	t.Helper()
-	if err := f.check(); err != nil {
-		t.Fatal(err)
-	}
-	d, err := f.layOut()
+	p, err := layOut(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var c recorder.Canvas
-	d.draw(draw.NewCanvas(&c, d.size.X, d.size.Y))
+	var drawn recorder.Canvas
+	size := extent(c)
+	drawAll(draw.NewCanvas(&drawn, size.X, size.Y), c, p)
 	turned := false
-	for _, a := range c.Actions {
+	for _, a := range drawn.Actions {
 		switch a := a.(type) {
 		case *recorder.Rotate:
 			turned = true // the label of the y axis
@@ -65,53 +67,42 @@ func boxes(t *testing.T, f figure) (texts, strokes []box, all box) {
 			strokes = append(strokes, box{"a stroke", r})
 		}
 	}
-	return texts, strokes, box{"the figure", vg.Rectangle{Max: d.size}}
+	return texts, strokes, box{"the figure", vg.Rectangle{Max: size}}
 }
 
-// lines returns a figure whose n series have the same points.
-func lines(n int, xs []float64, y func(x float64) float64) figure {
-	f := figure{File: "a.svg", Title: "A title", X: axis{Label: "sessions"}, Y: axis{Label: "grants per second"}}
+// lines returns a chart whose n series have the same points.
+func lines(n int, xs ...float64) chart.Chart {
+	c := chart.Chart{File: "a.svg", Title: "A title", X: chart.Axis{Label: "sessions"}, Y: chart.Axis{Label: "grants per second"}}
 	for i := range n {
-		s := series{Name: fmt.Sprintf("subject number %d", i+1), Emphasis: i == 0}
+		s := chart.Series{Name: fmt.Sprintf("subject number %d", i+1), Emphasis: i == 0}
 		for _, x := range xs {
-			s.Points = append(s.Points, point{X: x, Y: y(x)})
+			s.Points = append(s.Points, chart.Point{X: x, Y: x, Low: x, High: x})
 		}
-		f.Series = append(f.Series, s)
+		c.Series = append(c.Series, s)
 	}
-	return f
+	return c
 }
 
 // No text overlaps another or exceeds the figure, and no stroke of the data overlaps
 // the legend.
 func TestNothingOverlaps(t *testing.T) {
-	same := func(x float64) float64 { return x }
-	change := func(f figure, how func(*figure)) figure {
-		how(&f)
-		return f
-	}
-	powers := []float64{1, 2, 8, 64, 1024}
-	long := strings.Repeat("quite a long text, ", 8)
-	doc, err := readDocument(strings.NewReader(sample(t)))
-	if err != nil {
+	var samples []chart.Chart
+	if err := json.Unmarshal([]byte(sample(t)), &samples); err != nil {
 		t.Fatal(err)
 	}
-	figures := map[string]figure{
-		"ten series":           lines(10, powers, same),
-		"one point":            lines(1, []float64{3}, same),
-		"logarithmic":          change(lines(3, powers, same), func(f *figure) { f.X.Log, f.Y.Log = true, true }),
-		"crowded":              lines(2, []float64{10000, 10001, 10002, 10003, 10004, 10005, 19999, 20000}, same),
-		"crowded, logarithmic": change(lines(2, []float64{100, 101, 110, 120, 130, 1e5, 1e7, 1e9}, same), func(f *figure) { f.X.Log = true }),
-		"many decades":         change(lines(2, []float64{1, 2, 3}, func(x float64) float64 { return math.Pow(10, 24*x-40) }), func(f *figure) { f.Y.Log = true }),
-		"long words": change(lines(2, powers, same), func(f *figure) {
-			f.Title, f.X.Label, f.Y.Label, f.Series[0].Name = long+long, long, long, long
-		}),
+	logarithmic, long := lines(3, 1, 2, 8, 64, 1024), lines(2, 1, 2, 3)
+	logarithmic.X.Log, logarithmic.Y.Log = true, true
+	words := strings.Repeat("quite a long text, ", 8)
+	long.Title, long.Series[0].Name = words, words
+	charts := map[string]chart.Chart{
+		"ten series": lines(10, 1, 2, 3), "one point": lines(1, 3), "logarithmic": logarithmic, "long words": long,
 	}
-	for _, f := range doc.Figures {
-		figures[f.File] = f
+	for _, c := range samples {
+		charts[c.File] = c
 	}
-	for name, f := range figures {
+	for name, c := range charts {
 		t.Run(name, func(t *testing.T) {
-			texts, strokes, all := boxes(t, f)
+			texts, strokes, all := boxes(t, c)
 			for i, a := range texts {
 				if a.Min.X < all.Min.X || a.Min.Y < all.Min.Y || a.Max.X > all.Max.X || a.Max.Y > all.Max.Y {
 					t.Errorf("%q at %v exceeds the figure, %v", a.what, a.Rectangle, all.Rectangle)
@@ -122,7 +113,7 @@ func TestNothingOverlaps(t *testing.T) {
 					}
 				}
 			}
-			legend := legendBox(t, f, texts)
+			legend := legendBox(t, c, texts)
 			for _, s := range strokes {
 				// Strokes of the legend itself are entirely inside it.
 				if s.overlaps(legend) && s.Min.X < legend.Min.X {
@@ -134,14 +125,14 @@ func TestNothingOverlaps(t *testing.T) {
 }
 
 // legendBox returns the box of the legend, computed from its texts.
-func legendBox(t *testing.T, f figure, texts []box) box {
+func legendBox(t *testing.T, c chart.Chart, texts []box) box {
 	t.Helper()
 	legend := box{"the legend", vg.Rectangle{}}
 	for _, text := range texts {
-		if name := strings.TrimSuffix(text.what, " (not measured)"); name == f.Series[0].Name && legend.Max.X == 0 {
+		if name := strings.TrimSuffix(text.what, " (not measured)"); name == c.Series[0].Name && legend.Max.X == 0 {
 			legend.Rectangle = text.Rectangle
 			legend.Min.X -= sampleWidth + sampleGap + 1
-		} else if name == f.Series[len(f.Series)-1].Name {
+		} else if name == c.Series[len(c.Series)-1].Name {
 			legend.Min.Y = text.Min.Y
 		}
 	}
@@ -153,9 +144,9 @@ func legendBox(t *testing.T, f figure, texts []box) box {
 
 // A subject without data is in the legend, and does not affect the others' looks.
 func TestNotMeasured(t *testing.T) {
-	f := lines(3, []float64{1, 2}, func(x float64) float64 { return x })
-	f.Series[1].Points = nil
-	texts, _, _ := boxes(t, f)
+	c := lines(3, 1, 2)
+	c.Series[1].Points = nil
+	texts, _, _ := boxes(t, c)
 	var got []string
 	for _, text := range texts {
 		if strings.HasPrefix(text.what, "subject") {
@@ -165,7 +156,7 @@ func TestNotMeasured(t *testing.T) {
 	if want := "subject number 1, subject number 2 (not measured), subject number 3"; strings.Join(got, ", ") != want {
 		t.Errorf("the legend says %q, want %q", got, want)
 	}
-	svg, err := f.svg()
+	drawn, err := svg(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,9 +164,27 @@ func TestNotMeasured(t *testing.T) {
 		r, g, b, _ := looks[i].color.RGBA()
 		color := fmt.Sprintf("stroke:#%02X%02X%02X", r>>8, g>>8, b>>8)
 		// Two lines and three marks, one of each in the legend.
-		if n := strings.Count(string(svg), color); n != 5 {
+		if n := strings.Count(string(drawn), color); n != 5 {
 			t.Errorf("%d strokes with the look of series %d, want 5", n, i+1)
 		}
+	}
+}
+
+// A distribution has marks at some percentiles.
+func TestMarked(t *testing.T) {
+	var all points
+	for percent := range 101 {
+		all = append(all, chart.Point{X: float64(percent)})
+	}
+	var got []float64
+	for _, p := range all.marked() {
+		got = append(got, p.X)
+	}
+	if want := []float64{25, 50, 75, 90, 99}; !slices.Equal(got, want) {
+		t.Errorf("marks at %v, want %v", got, want)
+	}
+	if n := len(all[:20].marked()); n != 20 {
+		t.Errorf("%d of 20 points have marks", n)
 	}
 }
 
