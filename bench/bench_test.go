@@ -107,7 +107,7 @@ func TestTap(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := work.Do(t.Context(), relay{}, work.Job{
+	r := work.Do(t.Context(), relay, work.Job{
 		Work: work.Contend, Server: tap.addr(), Dir: "/bench/1", Sessions: 2, Workers: 1, Locks: 1, MeasureMillis: 200,
 	})
 	tap.close()
@@ -349,7 +349,7 @@ func TestNoEntries(t *testing.T) {
 			programs: map[string]*program{ours: {in: nopCloser{io.Discard}, out: bufio.NewReader(strings.NewReader(test.answers))}},
 			refused:  make(map[string]string), log: io.Discard, got: newMeasured(),
 		}
-		s.measureOne(0, scenario{id: "a", job: work.Job{Work: work.Contend}}, ours)
+		s.measureOne(t.Context(), 0, scenario{id: "a", job: work.Job{Work: work.Contend}}, ours)
 		got := s.got.Scenarios["a"][ours]
 		if len(got) != test.results || len(s.failed) != test.failed || len(got) > 0 && got[0].Entries != 5 {
 			t.Errorf("%q: got %+v, failures %v", test.answers, got, s.failed)

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-go/holdfast/bench/internal/work"
+	"github.com/holdfast-go/holdfast/bench/internal/zkconn"
 	"github.com/holdfast-go/holdfast/manager"
 )
 
@@ -60,24 +61,24 @@ func bulk(rest time.Duration) []scenario {
 		{
 			id: bulkOwn, what: fmt.Sprintf("one process takes 100,000 locks whose directories exist, rests for %.0f s, loses its connection, and releases the locks", rest.Seconds()),
 			job: own, subjects: []string{oursAlone}, rounds: 1, cold: true, at: large,
-			before: func(j work.Job) (func(), error) { return ahead(j, false) },
+			before: func(ctx context.Context, j work.Job) (func(), error) { return ahead(ctx, j, false) },
 		},
 		{
 			id: bulkExpire, what: "one process queues for 100,000 locks that another holds, and its session expires; it asks for a lock that no process wants at once, and for another after 5 s",
 			job: expire, subjects: []string{oursAlone}, rounds: 1, cold: true, at: large,
-			before: func(j work.Job) (func(), error) { return ahead(j, true) },
+			before: func(ctx context.Context, j work.Job) (func(), error) { return ahead(ctx, j, true) },
 		},
 	}
 }
 
 // ahead makes a job's directories and, if it is to hold the locks, a node in each that
 // is ahead of all others. It returns a function that ends its session.
-func ahead(j work.Job, hold bool) (end func(), err error) {
-	c, err := connect(j.Server)
+func ahead(ctx context.Context, j work.Job, hold bool) (end func(), err error) {
+	c, err := zkconn.Connect(ctx, j.Server)
 	if err != nil {
 		return nil, err
 	}
-	if err := makeDir(c, j.Dir); err != nil {
+	if err := zkconn.MakeDir(c, j.Dir); err != nil {
 		c.Close()
 		return nil, err
 	}
@@ -85,10 +86,10 @@ func ahead(j work.Job, hold bool) (end func(), err error) {
 	for i := 0; i < j.Locks; {
 		var ops []any
 		for ; i < j.Locks && len(ops) < batch; i++ {
-			ops = append(ops, &zk.CreateRequest{Path: j.Lock(i), Acl: openACL})
+			ops = append(ops, &zk.CreateRequest{Path: j.Lock(i), Acl: zkconn.OpenACL})
 			if hold {
 				name := fmt.Sprintf("/_c_%032x-lock-", i)
-				ops = append(ops, &zk.CreateRequest{Path: j.Lock(i) + name, Acl: openACL, Flags: zk.FlagEphemeralSequential})
+				ops = append(ops, &zk.CreateRequest{Path: j.Lock(i) + name, Acl: zkconn.OpenACL, Flags: zk.FlagEphemeralSequential})
 			}
 		}
 		if _, err := c.Multi(ops...); err != nil {

@@ -30,7 +30,7 @@ func testBulk(t *testing.T, addr string) {
 	for _, sc := range bulk(50 * time.Millisecond) {
 		j := sc.job
 		j.Server, j.Dir, j.Locks, j.WarmupMillis, j.MeasureMillis = addr, "/bench/"+sc.id, 40, 10, 50
-		after, err := sc.before(j)
+		after, err := sc.before(t.Context(), j)
 		if err != nil {
 			t.Fatal(err)
 		}

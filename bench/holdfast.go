@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/bench/internal/work"
+	"github.com/holdfast-go/holdfast/bench/internal/zkconn"
 	"github.com/holdfast-go/holdfast/manager"
 )
 
@@ -392,7 +393,7 @@ func (h holdfast) footprint(ctx context.Context, j work.Job) (r work.Result, err
 // awaitQueues waits until each lock has two contenders, and a moment longer, until
 // they watch each other.
 func awaitQueues(ctx context.Context, j work.Job) error {
-	c, err := connect(j.Server)
+	c, err := zkconn.Connect(ctx, j.Server)
 	if err != nil {
 		return err
 	}

@@ -3,13 +3,9 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-go/holdfast/bench/internal/work"
 )
@@ -165,35 +161,3 @@ func orBest(subject string) string {
 	}
 	return subject
 }
-
-// trip is the limit for everything: a round trip. To lock is to ask whether a node
-// exists, and it does not exclude.
-type trip struct{}
-
-func (trip) Version() string { return "one read, go-zookeeper" }
-
-func (trip) Open(_ context.Context, server string) (work.Session, error) {
-	c, err := connect(server)
-	return tripSession{c}, err
-}
-
-type tripSession struct{ c *zk.Conn }
-
-func (s tripSession) Close() error { s.c.Close(); return nil }
-
-func (s tripSession) Locker(p string, _ bool) (work.Locker, error) { return tripLocker{s.c, p}, nil }
-
-type tripLocker struct {
-	c    *zk.Conn
-	path string
-}
-
-func (l tripLocker) Lock(context.Context) error {
-	_, _, err := l.c.Exists(l.path)
-	if errors.Is(err, zk.ErrNoNode) {
-		return nil
-	}
-	return err
-}
-
-func (tripLocker) Unlock(context.Context) error { return nil }

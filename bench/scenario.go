@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"slices"
@@ -56,7 +57,7 @@ type scenario struct {
 	cold     bool   // gets no warm-up round
 	at       string // the place of its server, if not the subject's own
 	// before, if not nil, prepares the job and returns a function that tidies up.
-	before func(work.Job) (after func(), err error)
+	before func(context.Context, work.Job) (after func(), err error)
 }
 
 // The ids of the scenarios that targets and figures refer to.

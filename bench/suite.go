@@ -47,7 +47,7 @@ func (s *suite) run(ctx context.Context, scenarios []scenario) error {
 				if err := ctx.Err(); err != nil {
 					return err
 				}
-				s.measureOne(round, sc, subject)
+				s.measureOne(ctx, round, sc, subject)
 			}
 		}
 	}
@@ -55,7 +55,7 @@ func (s *suite) run(ctx context.Context, scenarios []scenario) error {
 }
 
 // measureOne has a subject do a scenario's job once.
-func (s *suite) measureOne(round int, sc scenario, subject string) {
+func (s *suite) measureOne(ctx context.Context, round int, sc scenario, subject string) {
 	p := s.programs[subject]
 	if p == nil || s.refused[sc.id+" "+subject] != "" {
 		return
@@ -65,7 +65,7 @@ func (s *suite) measureOne(round int, sc scenario, subject string) {
 		j.MeasureMillis /= 2
 	}
 	if sc.before != nil {
-		after, err := sc.before(j)
+		after, err := sc.before(ctx, j)
 		if err != nil {
 			s.failed = append(s.failed, fmt.Errorf("%s: %w", sc.id, err))
 			return

@@ -32,7 +32,7 @@ func watchHolder(observers int) string { return fmt.Sprintf("watch-holder/observ
 
 // watching returns the watch scenarios.
 func watching() []scenario {
-	of := func(n int, before func(work.Job) (func(), error)) scenario {
+	of := func(n int, before func(context.Context, work.Job) (func(), error)) scenario {
 		return scenario{
 			id: watchHolder(n), what: fmt.Sprintf("from Unlock to the next grant, with %d in line that hold the lock once for %v, while %d other sessions watch who holds it", watchedLine, watchedHold, n),
 			job: work.Job{
@@ -42,15 +42,14 @@ func watching() []scenario {
 			subjects: []string{oursUnlock}, cold: true, at: near, before: before,
 		}
 	}
-	return []scenario{of(0, nil), of(observers, func(j work.Job) (func(), error) { return observe(j, observers) })}
+	return []scenario{of(0, nil), of(observers, observe)}
 }
 
-// observe has n sessions watch who holds a job's lock. It returns a function that ends
-// them.
-func observe(j work.Job, n int) (end func(), err error) {
-	ctx, cancel := context.WithCancel(context.Background())
+// observe has sessions watch who holds a job's lock. It returns a function that ends them.
+func observe(ctx context.Context, j work.Job) (end func(), err error) {
+	ctx, cancel := context.WithCancel(ctx)
 	var (
-		all     = make([]*manager.Manager, n)
+		all     = make([]*manager.Manager, observers)
 		loops   sync.WaitGroup
 		opening errgroup.Group
 	)

@@ -27,8 +27,8 @@ import (
 )
 
 var subjects = map[string]work.Subject{
-	"go-zookeeper": goZooKeeper{},
-	"naive":        naive{},
+	"go-zookeeper": goZooKeeper,
+	"naive":        naive,
 	"etcd":         etcd{},
 	"redsync":      redsyncPeer{},
 }

@@ -127,7 +127,7 @@ func (l guarded) Unlock(ctx context.Context) error {
 // A failed worker ends the job, although others are waiting for a lock in a call that
 // only the end of its connection can interrupt.
 func TestFailureEndsTheJob(t *testing.T) {
-	r := work.Do(t.Context(), wrapped{goZooKeeper{}, func(_ string, l work.Locker) work.Locker { return broken{l} }}, job(serve(t, start.ZooKeeper)))
+	r := work.Do(t.Context(), wrapped{goZooKeeper, func(_ string, l work.Locker) work.Locker { return broken{l} }}, job(serve(t, start.ZooKeeper)))
 	if r.Err != "unlock: "+errBroken.Error() {
 		t.Errorf("got %+v, want a failure", r)
 	}

@@ -5,40 +5,22 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-go/holdfast/bench/internal/work"
+	"github.com/holdfast-go/holdfast/bench/internal/zkconn"
 )
 
 // naive is the simplest lock: a contender that creates an ephemeral node holds the
 // lock, and the others watch that node and try again when it is deleted. A release
 // wakes all waiters, and one arbitrary waiter wins (thundering herd).
-type naive struct{}
-
-func (naive) Version() string {
-	return onGo("naive (one ephemeral node), go-zookeeper", "github.com/go-zookeeper/zk", "Create and ExistsW")
-}
-
-func (naive) Open(ctx context.Context, server string) (work.Session, error) {
-	c, err := connect(ctx, server)
-	if err != nil {
-		return nil, err
-	}
-	return naiveSession{c}, nil
-}
-
-type naiveSession struct{ c *zk.Conn }
-
-func (s naiveSession) Close() error { s.c.Close(); return nil }
-
-func (s naiveSession) Locker(p string, read bool) (work.Locker, error) {
-	if read {
-		return nil, fmt.Errorf("%w: a single node has a single holder", work.ErrUnsupported)
-	}
-	return &naiveLocker{c: s.c, node: p}, makeDir(s.c, path.Dir(p))
+var naive = zkconn.Subject{
+	Name: onGo("naive (one ephemeral node), go-zookeeper", "github.com/go-zookeeper/zk", "Create and ExistsW"),
+	Lock: func(c *zk.Conn, p string) (work.Locker, error) {
+		return &naiveLocker{c: c, node: p}, zkconn.MakeDir(c, path.Dir(p))
+	},
 }
 
 type naiveLocker struct {
@@ -48,7 +30,7 @@ type naiveLocker struct {
 
 func (l *naiveLocker) Lock(ctx context.Context) error {
 	for {
-		_, err := l.c.Create(l.node, nil, zk.FlagEphemeral, openACL)
+		_, err := l.c.Create(l.node, nil, zk.FlagEphemeral, zkconn.OpenACL)
 		if !errors.Is(err, zk.ErrNodeExists) {
 			return err // nil if we created it
 		}

@@ -80,10 +80,11 @@ const policy = `
 	stress/internal/scene:    stress/internal/history stress/internal/verdict | TESTS
 	stress/internal/verdict:  internal/figures stress/internal/history github.com/HdrHistogram/hdrhistogram-go | TESTS
 	stress/internal/report:   internal/figures stress/internal/history stress/internal/verdict | TESTS
-	bench:                    PUBLIC recipes/queue internal/figures bench/internal/chart bench/internal/delay bench/internal/start bench/internal/work internal/realzk internal/jute github.com/go-zookeeper/zk | SERVERS
+	bench:                    PUBLIC recipes/queue internal/figures bench/internal/chart bench/internal/delay bench/internal/zkconn bench/internal/start bench/internal/work internal/realzk internal/jute github.com/go-zookeeper/zk | SERVERS
 	cmd/holdfast:             PUBLIC recipes/election recipes/queue manager/inspect internal/doctor internal/figures github.com/alecthomas/kong github.com/gdamore/tcell/... github.com/rivo/uniseg golang.org/x/sys/... golang.org/x/term | SERVERS recipes/... internal/realzk/child internal/jute
 	bench/internal/chart:
 	bench/internal/delay:     golang.org/x/sys/... | TESTS
+	bench/internal/zkconn:      bench/internal/work github.com/go-zookeeper/zk | TESTS
 	bench/internal/start:     internal/realzk | TESTS
 	bench/internal/work:      golang.org/x/sync/... | TESTS
 
