@@ -85,7 +85,7 @@ const policy = `
 	bench/internal/chart:
 	bench/internal/delay:     golang.org/x/sys/... | TESTS
 	bench/internal/zkconn:      bench/internal/work github.com/go-zookeeper/zk | TESTS
-	bench/internal/start:     internal/realzk | TESTS
+	bench/internal/start:     internal/realzk/... | TESTS
 	bench/internal/work:      golang.org/x/sync/... | TESTS
 
 	# Examples use what users can use, without other libraries.

@@ -7,18 +7,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/realzk"
+	"github.com/holdfast-go/holdfast/internal/realzk/child"
+	"github.com/holdfast-go/holdfast/internal/realzk/scratch"
 )
 
 // ErrNotInstalled is wrapped by errors about programs that the machine lacks.
@@ -64,29 +64,29 @@ const startTimeout = 60 * time.Second
 // which leaves only its data. Elsewhere a killed process leaves the server running.
 func Start(ctx context.Context, kind string) (*Server, error) {
 	switch kind {
-	case ZooKeeper, ZooKeeperForced, ZooKeeperLarge:
-		var opts []realzk.Option
-		var with string
-		switch kind {
-		case ZooKeeperForced:
-			opts, with = append(opts, realzk.ConfigLine("forceSync=yes")), " with forceSync=yes"
-		case ZooKeeperLarge:
-			opts, with = append(opts, realzk.JavaOption("-Xmx1g")), " with a heap of up to 1 GiB"
-		}
-		p, err := realzk.Run(ctx, opts...)
-		if errors.Is(err, realzk.ErrNotInstalled) {
-			err = fmt.Errorf("%w: %w", ErrNotInstalled, err)
-		}
-		if err != nil {
-			return nil, err
-		}
-		return &Server{addr: p.Addr(), version: "ZooKeeper " + p.Installation().Version + with, stop: p.Stop}, nil
+	case ZooKeeper:
+		return startZooKeeper(ctx, "")
+	case ZooKeeperForced:
+		return startZooKeeper(ctx, " with forceSync=yes", realzk.ConfigLine("forceSync=yes"))
+	case ZooKeeperLarge:
+		return startZooKeeper(ctx, " with a heap of up to 1 GiB", realzk.JavaOption("-Xmx1g"))
 	case Etcd:
 		return startDaemon(ctx, etcd)
 	case Redis:
 		return startDaemon(ctx, redis)
 	}
 	return nil, fmt.Errorf("start a server: unknown kind %q", kind)
+}
+
+func startZooKeeper(ctx context.Context, with string, opts ...realzk.Option) (*Server, error) {
+	p, err := realzk.Run(ctx, opts...)
+	if errors.Is(err, realzk.ErrNotInstalled) {
+		err = fmt.Errorf("%w: %w", ErrNotInstalled, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Server{addr: p.Addr(), version: "ZooKeeper " + p.Installation().Version + with, stop: p.Stop}, nil
 }
 
 // A daemon tells how to start a kind of server that consists of one program.
@@ -96,8 +96,8 @@ type daemon struct {
 	ports         int
 	// args returns arguments for serving on the first of ports with data in dir.
 	args func(dir string, ports []string) []string
-	// serves returns nil if the server at addr serves.
-	serves func(ctx context.Context, addr string) error
+	// A server that serves answers ask with a text that has answer in it.
+	ask, answer string
 	// version matches the version in the output of --version.
 	version *regexp.Regexp
 }
@@ -116,22 +116,7 @@ var etcd = daemon{
 			"--unsafe-no-fsync",
 		}
 	},
-	serves: func(ctx context.Context, addr string) error {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/health", http.NoBody)
-		if err != nil {
-			return err
-		}
-		answer, err := http.DefaultClient.Do(req)
-		if err != nil {
-			return err
-		}
-		defer answer.Body.Close()
-		text, err := io.ReadAll(answer.Body)
-		if err == nil && !bytes.Contains(text, []byte(`"true"`)) {
-			err = fmt.Errorf("its health is %s", text)
-		}
-		return err
-	},
+	ask: "GET /health HTTP/1.0\r\n\r\n", answer: `"health":"true"`,
 	version: regexp.MustCompile(`etcd Version: (\S+)`),
 }
 
@@ -142,26 +127,7 @@ var redis = daemon{
 	args: func(dir string, ports []string) []string {
 		return []string{"--bind", "127.0.0.1", "--port", ports[0], "--dir", dir}
 	},
-	serves: func(ctx context.Context, addr string) error {
-		var d net.Dialer
-		conn, err := d.DialContext(ctx, "tcp", addr)
-		if err != nil {
-			return err
-		}
-		defer conn.Close()
-		defer context.AfterFunc(ctx, func() { _ = conn.Close() })() // ends the Read
-		if _, err := io.WriteString(conn, "PING\r\n"); err != nil {
-			return err
-		}
-		answer := make([]byte, len("+PONG"))
-		if _, err := io.ReadFull(conn, answer); err != nil {
-			return err
-		}
-		if string(answer) != "+PONG" {
-			return fmt.Errorf("it answered %q to a PING", answer)
-		}
-		return nil
-	},
+	ask: "PING\r\n", answer: "+PONG",
 	version: regexp.MustCompile(`v=(\S+)`),
 }
 
@@ -175,14 +141,14 @@ func startDaemon(ctx context.Context, d daemon) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("get the version of %s: %w", program, err)
 	}
-	version := d.name + " (version unknown)"
+	version := "(version unknown)"
 	if m := d.version.FindSubmatch(said); m != nil {
-		version = d.name + " " + string(m[1])
+		version = string(m[1])
 	}
 	for range 3 {
 		var s *Server
 		if s, err = d.launch(ctx, program); err == nil {
-			s.version = version
+			s.version = d.name + " " + version
 			// The end of ctx kills the process; this removes its data.
 			context.AfterFunc(ctx, func() { _ = s.Stop() })
 			return s, nil
@@ -201,69 +167,82 @@ func (d daemon) launch(ctx context.Context, program string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "holdfast-"+d.program+"-")
+	dir, err := scratch.New("holdfast-" + d.program + "-")
 	if err != nil {
 		return nil, err
 	}
-	log, err := os.Create(filepath.Join(dir, "log"))
+	log, err := os.Create(filepath.Join(dir.Path(), "log"))
 	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
+		return nil, errors.Join(err, dir.Remove())
 	}
 	defer log.Close() // the process has a copy of the descriptor
-	ctx, kill := context.WithCancel(ctx)
-	cmd := exec.CommandContext(ctx, program, d.args(dir, ports)...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, log, log
-	cmd.SysProcAttr = sysProcAttr()
-	started := make(chan error, 1)
-	ended := make(chan struct{})
-	var end error // written before ended is closed, read after
-	go func() {   // ends with the process, which ends with ctx
-		defer close(ended)
-		// Linux kills the process when the thread that started it ends, so keep
-		// the thread.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			end = cmd.Wait()
-		}
-	}()
-	if err := <-started; err != nil {
-		kill()
-		return nil, errors.Join(err, os.RemoveAll(dir))
+	ctx, end := context.WithCancelCause(ctx)
+	cmd := exec.CommandContext(ctx, program, d.args(dir.Path(), ports)...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir.Path(), log, log
+	starter := child.NewStarter()
+	if err := starter.Start(cmd); err != nil {
+		end(nil)
+		starter.Close()
+		return nil, errors.Join(err, dir.Remove())
 	}
-	s := &Server{addr: net.JoinHostPort("127.0.0.1", ports[0]), stop: func() error {
-		kill()
-		<-ended
-		return os.RemoveAll(dir)
-	}}
-
-	waiting, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	poll := time.NewTicker(20 * time.Millisecond)
-	defer poll.Stop()
-	for {
-		attempt, cancel := context.WithTimeout(waiting, time.Second)
-		err := d.serves(attempt, s.addr)
-		cancel()
-		select {
-		case <-ended: // if a server answered, it was another one
-			err = fmt.Errorf("it exited: %w", end)
-		case <-waiting.Done():
-			err = fmt.Errorf("%w: %w", context.Cause(waiting), err)
-		case <-poll.C:
-			if err != nil {
-				continue
-			}
-		}
-		if err == nil {
-			return s, nil
-		}
+	var ended sync.WaitGroup
+	ended.Go(func() { end(fmt.Errorf("it exited: %w", cmd.Wait())) })
+	s := &Server{addr: net.JoinHostPort("127.0.0.1", ports[0]), stop: sync.OnceValue(func() error {
+		end(nil)
+		ended.Wait()
+		starter.Close()
+		return dir.Remove()
+	})}
+	if err := d.await(ctx, s.addr); err != nil {
 		text, _ := os.ReadFile(log.Name()) // which is empty if unreadable
 		lines := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
 		err = fmt.Errorf("%w\nits log ends with:\n%s", err, bytes.Join(lines[max(0, len(lines)-20):], []byte("\n")))
 		return nil, errors.Join(err, s.Stop())
+	}
+	return s, nil
+}
+
+// await waits until the server at addr serves. Its context ends with the server.
+func (d daemon) await(ctx context.Context, addr string) error {
+	waiting, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	for {
+		err := d.serves(waiting, addr)
+		select {
+		case <-waiting.Done(): // if a server answered, it was another one
+			return errors.Join(context.Cause(waiting), err)
+		case <-time.After(20 * time.Millisecond):
+		}
+		if err == nil {
+			return nil
+		}
+	}
+}
+
+// serves returns nil if the server at addr serves.
+func (d daemon) serves(ctx context.Context, addr string) error {
+	dialer := net.Dialer{Timeout: time.Second}
+	conn, err := dialer.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })() // ends a Read
+	if err := conn.SetDeadline(time.Now().Add(time.Second)); err != nil {
+		return err
+	}
+	if _, err := conn.Write([]byte(d.ask)); err != nil {
+		return err
+	}
+	var said []byte
+	for buf := make([]byte, 1024); ; {
+		n, err := conn.Read(buf)
+		if said = append(said, buf[:n]...); bytes.Contains(said, []byte(d.answer)) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("it answered %q to %q: %w", said, d.ask, err)
+		}
 	}
 }
 
