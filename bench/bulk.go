@@ -3,15 +3,10 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"net"
 	"runtime"
-	"strconv"
 	"strings"
 	"time"
 
@@ -20,6 +15,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/bench/internal/work"
 	"github.com/holdfast-go/holdfast/bench/internal/zkconn"
+	"github.com/holdfast-go/holdfast/internal/realzk"
 	"github.com/holdfast-go/holdfast/manager"
 )
 
@@ -243,30 +239,15 @@ type monitored struct{ ephemerals, watches int }
 
 // monitor asks a ZooKeeper server with the command mntr.
 func monitor(ctx context.Context, server string) (m monitored, err error) {
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", server)
+	text, err := realzk.FourLetterWord(ctx, server, "mntr")
 	if err != nil {
 		return m, err
 	}
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { _ = conn.Close() })() // ends a Read
-	if _, err := io.WriteString(conn, "mntr"); err != nil {
-		return m, err
-	}
-	found := 0
-	for lines := bufio.NewScanner(conn); lines.Scan(); {
-		name, value, _ := strings.Cut(lines.Text(), "\t")
-		field := map[string]*int{"zk_ephemerals_count": &m.ephemerals, "zk_watch_count": &m.watches}[name]
-		if field == nil {
-			continue
+	for name, to := range map[string]*int{"zk_ephemerals_count": &m.ephemerals, "zk_watch_count": &m.watches} {
+		_, after, _ := strings.Cut(text, name+"\t")
+		if _, err := fmt.Sscan(after, to); err != nil {
+			return m, fmt.Errorf("mntr does not tell %s: %w", name, err)
 		}
-		if *field, err = strconv.Atoi(value); err != nil {
-			return m, fmt.Errorf("mntr: %w", err)
-		}
-		found++
-	}
-	if found != 2 {
-		return m, errors.New("mntr does not tell the numbers of ephemeral nodes and watches")
 	}
 	return m, nil
 }
@@ -275,11 +256,8 @@ func monitor(ctx context.Context, server string) (m monitored, err error) {
 func awaitMonitor(ctx context.Context, server string, awaited func(monitored) bool) error {
 	for {
 		m, err := monitor(ctx, server)
-		if err != nil {
+		if err != nil || awaited(m) {
 			return err
-		}
-		if awaited(m) {
-			return nil
 		}
 		if err := pause(ctx, 200*time.Millisecond); err != nil {
 			return fmt.Errorf("%w; there are %d ephemeral nodes and %d watches", err, m.ephemerals, m.watches)

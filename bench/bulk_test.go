@@ -51,19 +51,24 @@ func testBulk(t *testing.T, addr string) {
 	}
 }
 
-// A scanner finds frames however they are cut.
-func TestScanner(t *testing.T) {
+// Frames are found however they are cut.
+func TestFrames(t *testing.T) {
 	long := make([]byte, 3*beginning)
 	for i := range long {
 		long[i] = byte(i)
 	}
-	stream := slices.Concat([]byte{0, 0, 0, 2, 'a', 'b'}, []byte{0, 0, 0, 0}, []byte{0, 0, 1, 0x80}, long, []byte{0, 0, 0, 1, 'c'})
-	want := []string{"ab", "", string(long[:beginning]), "c"}
+	stream := slices.Concat([]byte{0, 0, 0, 1, 'h', 0, 0, 0, 2, 'a', 'b'}, []byte{0, 0, 0, 0}, []byte{0, 0, 1, 0x80}, long, []byte{0, 0, 0, 1, 'c'})
+	want := []string{"hello: h", "ab", "", string(long[:beginning]), "c"}
 	for size := range len(stream) {
 		var got []string
-		s := scanner{each: func(frame []byte) { got = append(got, string(frame)) }}
+		f := frames{
+			first: func(frame []byte) { got = append(got, "hello: "+string(frame)) },
+			each:  func(frame []byte) { got = append(got, string(frame)) },
+		}
 		for part := range slices.Chunk(stream, size+1) {
-			s.scan(part)
+			if n, err := f.Write(part); n != len(part) || err != nil {
+				t.Fatalf("%d of %d bytes were taken, %v", n, len(part), err)
+			}
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("in parts of %d: got %q, want %q", size+1, got, want)

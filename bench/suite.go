@@ -151,7 +151,7 @@ func (s *suite) count(ctx context.Context, scenarios []scenario, zooKeeper strin
 
 func (s *suite) countOne(p *program, sc scenario, zooKeeper string) error {
 	var grants [2]float64
-	var seen [2]traffic
+	var seen [2]map[string]float64
 	for i, millis := range []int{s.measure / 3, 3 * s.measure / 2} {
 		t, err := tapped(zooKeeper)
 		if err != nil {
@@ -167,12 +167,10 @@ func (s *suite) countOne(p *program, sc scenario, zooKeeper string) error {
 		grants[i], seen[i] = float64(max(r.Total, r.Entries)), t.counted()
 	}
 	n := grants[1] - grants[0]
-	r := work.Result{Total: int64(n), Extra: map[string]float64{
-		"writes":        (seen[1].Writes - seen[0].Writes) / n,
-		"reads":         (seen[1].Reads - seen[0].Reads) / n,
-		"notifications": (seen[1].Notifications - seen[0].Notifications) / n,
-		"lists":         (seen[1].Lists - seen[0].Lists) / n,
-	}}
+	r := work.Result{Total: int64(n), Extra: make(map[string]float64)}
+	for what := range seen[0] {
+		r.Extra[what] = (seen[1][what] - seen[0][what]) / n
+	}
 	s.got.add(sc.id, p.name, r)
 	fmt.Fprintf(s.log, "counted       %-36s %-16s %v\n", sc.id, p.name, r.Extra)
 	return nil

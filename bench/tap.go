@@ -3,9 +3,6 @@
 package main
 
 import (
-	"bufio"
-	"encoding/binary"
-	"fmt"
 	"io"
 	"net"
 	"sync"
@@ -24,9 +21,6 @@ type tap struct {
 	writes, reads, notifications atomic.Int64
 	lists                        atomic.Int64 // of the reads
 }
-
-// traffic is the counts of a tap.
-type traffic struct{ Writes, Reads, Notifications, Lists float64 }
 
 // tapped starts a tap in front of a server.
 func tapped(server string) (*tap, error) {
@@ -47,8 +41,12 @@ func (t *tap) close() {
 	t.wg.Wait()
 }
 
-func (t *tap) counted() traffic {
-	return traffic{float64(t.writes.Load()), float64(t.reads.Load()), float64(t.notifications.Load()), float64(t.lists.Load())}
+// counted returns what the tap has counted, under the names that Result.Extra has for it.
+func (t *tap) counted() map[string]float64 {
+	return map[string]float64{
+		"writes": float64(t.writes.Load()), "reads": float64(t.reads.Load()),
+		"notifications": float64(t.notifications.Load()), "lists": float64(t.lists.Load()),
+	}
 }
 
 func (t *tap) accept() {
@@ -64,7 +62,7 @@ func (t *tap) accept() {
 		}
 		pass := func(from, to net.Conn, count func(frame []byte)) {
 			t.wg.Go(func() {
-				_ = relayFrames(from, to, count) // either end closes both
+				_, _ = io.Copy(to, io.TeeReader(from, &frames{each: count})) // either end closes both
 				_ = from.Close()
 				_ = to.Close()
 			})
@@ -74,45 +72,18 @@ func (t *tap) accept() {
 	}
 }
 
-// relayFrames copies frames until the end of from, and passes each to count, except
-// the first, which is the handshake and has another format.
-func relayFrames(from io.Reader, to io.Writer, count func([]byte)) error {
-	in := bufio.NewReader(from)
-	for first := true; ; first = false {
-		head, err := in.Peek(4)
-		if err != nil {
-			return err
-		}
-		size := binary.BigEndian.Uint32(head)
-		if size > 64<<20 {
-			return fmt.Errorf("frame of %d bytes", size)
-		}
-		frame := make([]byte, 4+size)
-		if _, err := io.ReadFull(in, frame); err != nil {
-			return err
-		}
-		if !first {
-			count(frame[4:])
-		}
-		if _, err := to.Write(frame); err != nil {
-			return err
-		}
-	}
-}
-
 // request counts a request.
 func (t *tap) request(frame []byte) {
 	r := jute.NewReader(frame)
 	_ = r.Int32() // xid
-	op := r.Int32()
-	switch op {
+	switch r.Int32() {
 	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpDelete, jute.OpSetData, jute.OpSetACL, jute.OpMulti:
 		t.writes.Add(1)
-	case jute.OpExists, jute.OpGetData, jute.OpGetACL, jute.OpGetChildren, jute.OpGetChildren2, jute.OpSync, jute.OpMultiRead:
+	case jute.OpGetChildren, jute.OpGetChildren2:
+		t.lists.Add(1)
 		t.reads.Add(1)
-		if op == jute.OpGetChildren || op == jute.OpGetChildren2 {
-			t.lists.Add(1)
-		}
+	case jute.OpExists, jute.OpGetData, jute.OpGetACL, jute.OpSync, jute.OpMultiRead:
+		t.reads.Add(1)
 	}
 }
 
