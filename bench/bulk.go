@@ -4,8 +4,8 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"log/slog"
 	"runtime"
 	"strings"
 	"time"
@@ -96,16 +96,18 @@ func ahead(ctx context.Context, j work.Job, hold bool) (end func(), err error) {
 	return c.Close, nil
 }
 
-// metered opens a Manager whose requests are counted.
-func metered(ctx context.Context, server string) (*holdfastSession, *meter, error) {
+// metered opens a Manager whose requests are counted, and returns its locks.
+func (h holdfast) metered(ctx context.Context, j work.Job) (*holdfastSession, *meter, []*manager.Lock, error) {
 	meter := new(meter)
-	m, err := manager.Open(ctx, manager.Config{
-		Servers: []string{server},
-		Root:    "/",
-		Dialer:  meter.dial,
-		Logger:  slog.New(slog.DiscardHandler),
-	})
-	return &holdfastSession{m: m}, meter, err
+	s, err := h.open(ctx, j.Server, manager.Config{Dialer: meter.dial})
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	locks, err := s.exclusives(j)
+	if err != nil {
+		return nil, nil, nil, errors.Join(err, s.Close())
+	}
+	return s, meter, locks, nil
 }
 
 // lockFree takes and releases a lock that no other process wants, and returns how long
@@ -127,28 +129,25 @@ func (s *holdfastSession) lockFree(ctx context.Context, j work.Job, name string)
 
 // own does the work Own.
 func (h holdfast) own(ctx context.Context, j work.Job) (r work.Result, err error) {
-	s, meter, err := metered(ctx, j.Server)
+	s, meter, locks, err := h.metered(ctx, j)
 	if err != nil {
 		return r, err
 	}
 	defer s.Close()
-	locks, err := s.exclusives(j)
-	if err != nil {
-		return r, err
-	}
 	r.Extra = make(map[string]float64)
 	began := time.Now()
-	holds := takeAll(locks)
+	holds := make([]manager.Hold, len(locks))
+	take(holds, locks)
 	if err := granted(ctx, holds); err != nil {
 		return r, err
 	}
 	r.Extra[takeAllSeconds] = time.Since(began).Seconds()
 
-	if err := pause(ctx, time.Duration(j.WarmupMillis)*time.Millisecond); err != nil {
+	if err := work.Sleep(ctx, time.Duration(j.WarmupMillis)*time.Millisecond); err != nil {
 		return r, err
 	}
 	requests, processor, began := meter.requests.Load(), processorTime(), time.Now()
-	if err := pause(ctx, time.Duration(j.MeasureMillis)*time.Millisecond); err != nil {
+	if err := work.Sleep(ctx, time.Duration(j.MeasureMillis)*time.Millisecond); err != nil {
 		return r, err
 	}
 	rested := time.Since(began).Seconds()
@@ -179,27 +178,19 @@ func (h holdfast) own(ctx context.Context, j work.Job) (r work.Result, err error
 
 // expire does the work Expire.
 func (h holdfast) expire(ctx context.Context, j work.Job) (r work.Result, err error) {
-	s, meter, err := metered(ctx, j.Server)
+	s, meter, locks, err := h.metered(ctx, j)
 	if err != nil {
 		return r, err
 	}
 	defer s.Close()
-	locks, err := s.exclusives(j)
+	queued, err := awaitQueued(ctx, j)
 	if err != nil {
 		return r, err
-	}
-	others, err := monitor(ctx, j.Server)
-	if err != nil {
-		return r, err
-	}
-	queued := func() error {
-		return awaitMonitor(ctx, j.Server, func(now monitored) bool {
-			return now.ephemerals >= others.ephemerals+j.Locks && now.watches >= others.watches+j.Locks
-		})
 	}
 	r.Extra = make(map[string]float64)
 	began := time.Now()
-	holds := takeAll(locks)
+	holds := make([]manager.Hold, len(locks))
+	take(holds, locks)
 	if err := queued(); err != nil {
 		return r, err
 	}
@@ -216,7 +207,7 @@ func (h holdfast) expire(ctx context.Context, j work.Job) (r work.Result, err er
 		return err
 	})
 	g.Go(func() (err error) {
-		if err = pause(gctx, time.Duration(j.MeasureMillis)*time.Millisecond); err == nil {
+		if err = work.Sleep(gctx, time.Duration(j.MeasureMillis)*time.Millisecond); err == nil {
 			later, err = s.lockFree(gctx, j, "later")
 		}
 		return err
@@ -252,17 +243,21 @@ func monitor(ctx context.Context, server string) (m monitored, err error) {
 	return m, nil
 }
 
-// awaitMonitor waits until a server says what is awaited.
-func awaitMonitor(ctx context.Context, server string, awaited func(monitored) bool) error {
-	for {
-		m, err := monitor(ctx, server)
-		if err != nil || awaited(m) {
-			return err
+// awaitQueued returns a function that waits until the server has, beyond what it has now, a
+// node and a watch of each of a job's locks.
+func awaitQueued(ctx context.Context, j work.Job) (queued func() error, err error) {
+	others, err := monitor(ctx, j.Server)
+	return func() error {
+		for {
+			now, err := monitor(ctx, j.Server)
+			if err != nil || now.ephemerals >= others.ephemerals+j.Locks && now.watches >= others.watches+j.Locks {
+				return err
+			}
+			if err := work.Sleep(ctx, 200*time.Millisecond); err != nil {
+				return fmt.Errorf("%w; there are %d ephemeral nodes and %d watches", err, now.ephemerals, now.watches)
+			}
 		}
-		if err := pause(ctx, 200*time.Millisecond); err != nil {
-			return fmt.Errorf("%w; there are %d ephemeral nodes and %d watches", err, m.ephemerals, m.watches)
-		}
-	}
+	}, err
 }
 
 // bulkTargets adds the targets of the bulk scenarios.

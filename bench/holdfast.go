@@ -5,64 +5,35 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"runtime"
 	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/bench/internal/work"
-	"github.com/holdfast-go/holdfast/bench/internal/zkconn"
 	"github.com/holdfast-go/holdfast/manager"
 )
 
 // holdfast is Holdfast as a subject. Each session is a Manager.
 type holdfast struct {
-	wait   bool          // Unlock waits until the node is deleted, as the peers' does
-	pair   pair          // of Reenter
-	mutex  bool          // its locks exclude the goroutines of a process as well
-	linger time.Duration // Config.Linger
+	version string
+	wait    bool          // Unlock waits until the node is deleted, as the peers' does
+	pairs   pairs         // of Reenter
+	mutex   bool          // its locks exclude the goroutines of a process as well
+	linger  time.Duration // Config.Linger
 }
 
-// A pair is what the work Reenter measures.
-type pair int
-
-const (
-	acquireRelease pair = iota
-	lockRelease
-	do
-	checkErr // of one hold, throughout
-)
-
-func (h holdfast) Version() string {
-	switch {
-	case h.mutex:
-		return "Holdfast's Mutex, Lock and Release"
-	case h.linger > 0:
-		return "Holdfast, Lock and Unlock with Config.Linger"
-	case h.wait:
-		return "Holdfast, Lock and Unlock"
-	case h.pair == lockRelease:
-		return "Holdfast, Lock and Release of a held lock"
-	case h.pair == do:
-		return "Holdfast, Do of a held lock"
-	case h.pair == checkErr:
-		return "Holdfast, Hold.Err of a held lock"
-	}
-	return "Holdfast, Lock and Release, and Acquire and Release of a held lock"
-}
+func (h holdfast) Version() string { return h.version }
 
 func (h holdfast) Open(ctx context.Context, server string) (work.Session, error) {
-	m, err := manager.Open(ctx, manager.Config{
-		Servers: []string{server},
-		Root:    "/",
-		Logger:  slog.New(slog.DiscardHandler),
-		Linger:  h.linger,
-	})
-	if err != nil {
-		return nil, err
-	}
-	return &holdfastSession{holdfast: h, m: m}, nil
+	return h.open(ctx, server, manager.Config{Linger: h.linger})
+}
+
+// open opens a Manager with a configuration that it completes.
+func (h holdfast) open(ctx context.Context, server string, cfg manager.Config) (*holdfastSession, error) {
+	cfg.Servers, cfg.Root, cfg.Logger = []string{server}, "/", slog.New(slog.DiscardHandler)
+	m, err := manager.Open(ctx, cfg)
+	return &holdfastSession{holdfast: h, m: m}, err
 }
 
 type holdfastSession struct {
@@ -146,60 +117,61 @@ func (l *holdfastLocker) Unlock(ctx context.Context) error {
 }
 
 // Reenter holds the lock, so that pairs enters and leaves it without the network.
-func (s *holdfastSession) Reenter(ctx context.Context, p string, read bool) (pairs func(int) error, leave func() error, err error) {
-	l, err := s.lock(p, read)
+func (s *holdfastSession) Reenter(ctx context.Context, p string) (func(int) error, error) {
+	l, err := s.lock(p, false)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	h, err := l.Lock(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	s.reentered = append(s.reentered, l)
-	return s.pair.of(l, h), func() error { h.Release(); return nil }, nil
+	return func(n int) error { return s.pairs(n, l, h) }, nil
 }
 
-// of returns a function that does n pairs on a lock that h holds.
-func (p pair) of(l *manager.Lock, h manager.Hold) func(n int) error {
+// pairs does n pairs on a lock that h holds.
+type pairs func(n int, l *manager.Lock, h manager.Hold) error
+
+func acquireRelease(n int, l *manager.Lock, h manager.Hold) error {
 	ctx := context.Background()
-	switch p {
-	case lockRelease:
-		return func(n int) error {
-			for range n {
-				again, err := l.Lock(ctx)
-				if err != nil {
-					return err
-				}
-				again.Release()
-			}
-			return nil
+	for range n {
+		l.Acquire(ctx).Release()
+	}
+	return h.Err()
+}
+
+func lockRelease(n int, l *manager.Lock, _ manager.Hold) error {
+	ctx := context.Background()
+	for range n {
+		again, err := l.Lock(ctx)
+		if err != nil {
+			return err
 		}
-	case do:
-		nothing := func(context.Context, manager.Hold) error { return nil }
-		return func(n int) error {
-			for range n {
-				if err := l.Do(ctx, nothing); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
-	case checkErr:
-		return func(n int) error {
-			for range n {
-				if err := h.Err(); err != nil {
-					return err
-				}
-			}
-			return nil
+		again.Release()
+	}
+	return nil
+}
+
+func do(n int, l *manager.Lock, _ manager.Hold) error {
+	ctx := context.Background()
+	nothing := func(context.Context, manager.Hold) error { return nil }
+	for range n {
+		if err := l.Do(ctx, nothing); err != nil {
+			return err
 		}
 	}
-	return func(n int) error {
-		for range n {
-			l.Acquire(ctx).Release()
+	return nil
+}
+
+// checkErr checks one hold throughout.
+func checkErr(n int, _ *manager.Lock, h manager.Hold) error {
+	for range n {
+		if err := h.Err(); err != nil {
+			return err
 		}
-		return h.Err()
 	}
+	return nil
 }
 
 // Lost returns how many races were lost on the locks of Reenter.
@@ -214,21 +186,11 @@ func (s *holdfastSession) Lost() (n uint64) {
 	return n
 }
 
-// Do does Many, Footprint, Own and Expire.
-func (h holdfast) Do(ctx context.Context, j work.Job) (work.Result, error) {
-	ctx, cancel := context.WithTimeout(ctx, j.Limit())
-	defer cancel()
-	switch j.Work {
-	case work.Many:
-		return h.many(ctx, j)
-	case work.Footprint:
-		return h.footprint(ctx, j)
-	case work.Own:
-		return h.own(ctx, j)
-	case work.Expire:
-		return h.expire(ctx, j)
+// Special returns what is measured of Holdfast only, or in a way of its own.
+func (h holdfast) Special() map[string]func(context.Context, work.Job) (work.Result, error) {
+	return map[string]func(context.Context, work.Job) (work.Result, error){
+		work.Many: h.many, work.Footprint: h.footprint, work.Own: h.own, work.Expire: h.expire,
 	}
-	return work.Result{}, fmt.Errorf("%w: work %q", work.ErrUnsupported, j.Work)
 }
 
 // exclusives returns a job's locks.
@@ -243,16 +205,9 @@ func (s *holdfastSession) exclusives(j work.Job) ([]*manager.Lock, error) {
 	return locks, nil
 }
 
-// takeAll acquires all locks at once.
-func takeAll(locks []*manager.Lock) []manager.Hold {
-	holds := make([]manager.Hold, len(locks))
-	takeInto(holds, locks)
-	return holds
-}
-
-// takeInto is takeAll into holds. Its context cannot end: that would add some 400
-// bytes to each hold.
-func takeInto(holds []manager.Hold, locks []*manager.Lock) {
+// take acquires all locks at once, into holds. Its context cannot end: that would add some
+// 400 bytes to each hold.
+func take(holds []manager.Hold, locks []*manager.Lock) {
 	for i, l := range locks {
 		holds[i] = l.Acquire(context.Background())
 	}
@@ -283,28 +238,34 @@ func releaseAll(ctx context.Context, holds []manager.Hold) error {
 	return nil
 }
 
+// use takes all locks at once and releases them.
+func use(ctx context.Context, locks []*manager.Lock) error {
+	holds := make([]manager.Hold, len(locks))
+	take(holds, locks)
+	return errors.Join(granted(ctx, holds), releaseAll(ctx, holds))
+}
+
 // many acquires all locks from one goroutine and releases each as soon as it is
 // granted.
 func (h holdfast) many(ctx context.Context, j work.Job) (r work.Result, err error) {
-	session, err := h.Open(ctx, j.Server)
+	s, err := h.open(ctx, j.Server, manager.Config{})
 	if err != nil {
 		return r, err
 	}
-	defer session.Close()
-	s := session.(*holdfastSession)
+	defer s.Close()
 	locks, err := s.exclusives(j)
 	if err != nil {
 		return r, err
 	}
 	if j.Made {
-		holds := takeAll(locks) // creates the directories
-		if err := errors.Join(granted(ctx, holds), releaseAll(ctx, holds)); err != nil {
+		if err := use(ctx, locks); err != nil { // which makes the directories
 			return r, err
 		}
 	}
 	before, most := runtime.NumGoroutine(), 0
+	holds := make([]manager.Hold, len(locks))
 	began := time.Now()
-	holds := takeAll(locks)
+	take(holds, locks)
 	for i, h := range holds {
 		if _, err := h.Granted().Wait(ctx); err != nil {
 			return r, err
@@ -326,16 +287,14 @@ func (h holdfast) many(ctx context.Context, j work.Job) (r work.Result, err erro
 // warm opens a session and uses some other locks, so that everything that a session
 // allocates once has been allocated.
 func (h holdfast) warm(ctx context.Context, j work.Job, name string) (*holdfastSession, error) {
-	session, err := h.Open(ctx, j.Server)
+	s, err := h.open(ctx, j.Server, manager.Config{})
 	if err != nil {
 		return nil, err
 	}
-	s := session.(*holdfastSession)
 	j.Dir, j.Locks = j.Dir+"/warm-"+name, 100
 	locks, err := s.exclusives(j)
 	if err == nil {
-		holds := takeAll(locks)
-		err = errors.Join(granted(ctx, holds), releaseAll(ctx, holds))
+		err = use(ctx, locks)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -367,16 +326,23 @@ func (h holdfast) footprint(ctx context.Context, j work.Job) (r work.Result, err
 		return r, err
 	}
 	idle := inUse()
-	takeInto(held, owners)
+	take(held, owners)
 	if err := granted(ctx, held); err != nil {
 		return r, err
 	}
-	if err := pause(ctx, 3*time.Second); err != nil { // until each has looked at its queue
+	if err := work.Sleep(ctx, 3*time.Second); err != nil { // until each has looked at its queue
 		return r, err
 	}
 	afterHeld := inUse()
-	takeInto(queued, others)
-	if err := awaitQueues(ctx, j); err != nil {
+	allQueued, err := awaitQueued(ctx, j)
+	if err != nil {
+		return r, err
+	}
+	take(queued, others)
+	if err := allQueued(); err != nil {
+		return r, err
+	}
+	if err := work.Sleep(ctx, time.Second); err != nil { // until no contender has anything to do
 		return r, err
 	}
 	n := float64(j.Locks)
@@ -388,41 +354,6 @@ func (h holdfast) footprint(ctx context.Context, j work.Job) (r work.Result, err
 	}
 	runtime.KeepAlive(queued)
 	return r, errors.Join(releaseAll(ctx, held), granted(ctx, queued), releaseAll(ctx, queued))
-}
-
-// awaitQueues waits until each lock has two contenders, and a moment longer, until
-// they watch each other.
-func awaitQueues(ctx context.Context, j work.Job) error {
-	c, err := zkconn.Connect(ctx, j.Server)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	for i := range j.Locks {
-		for {
-			_, stat, err := c.Exists(j.Lock(i))
-			if err != nil {
-				return err
-			}
-			if stat.NumChildren == 2 {
-				break
-			}
-			if err := pause(ctx, time.Millisecond); err != nil {
-				return err
-			}
-		}
-	}
-	return pause(ctx, time.Second)
-}
-
-// pause waits for d or until ctx ends.
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }
 
 // inUse returns the bytes in use by the heap and the goroutines' stacks.

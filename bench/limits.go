@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -64,11 +63,12 @@ func (l *bareLocker) Unlock(context.Context) error { return l.c.Delete(l.node, -
 // goroutines by default.
 const inFlight = 32
 
-// Do creates and deletes a node in each of many directories.
-func (bareSubject) Do(ctx context.Context, j work.Job) (r work.Result, err error) {
-	if j.Work != work.Many {
-		return r, fmt.Errorf("%w: work %q", work.ErrUnsupported, j.Work)
-	}
+func (bareSubject) Special() map[string]func(context.Context, work.Job) (work.Result, error) {
+	return map[string]func(context.Context, work.Job) (work.Result, error){work.Many: bareMany}
+}
+
+// bareMany creates and deletes a node in each of many directories.
+func bareMany(ctx context.Context, j work.Job) (r work.Result, err error) {
 	c, err := zkconn.Connect(ctx, j.Server)
 	if err != nil {
 		return r, err

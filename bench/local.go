@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -18,50 +19,49 @@ import (
 // holds is compared with.
 type local struct {
 	version string
-	// pairs returns a function that takes and releases a new lock n times. It may be
-	// called concurrently.
-	pairs func() func(n int)
-	// locker returns a new lock that one goroutine at a time can have; nil if this is
-	// none.
-	locker func() work.Locker
+	open    func() *localSession
 }
 
 // locals has the subjects that are local.
 var locals = map[string]local{
-	limitRWMutex: {version: "sync.RWMutex, RLock and RUnlock", pairs: func() func(int) {
+	limitCAS: {"two bare compare-and-swaps", func() *localSession {
+		w := new(padded[word])
+		return &localSession{pairs: w.v.pairs, lost: &w.v.lost}
+	}},
+	limitRWMutex: {"sync.RWMutex, RLock and RUnlock", func() *localSession {
 		var mu padded[sync.RWMutex]
-		return func(n int) {
+		return &localSession{pairs: func(n int, _ bool) {
 			for range n {
 				mu.v.RLock()
 				inside()
 				mu.v.RUnlock()
 			}
-		}
+		}}
 	}},
-	limitMutex: {version: "sync.Mutex, Lock and Unlock", locker: func() work.Locker { return new(mutexLocker) }, pairs: func() func(int) {
+	limitMutex: {"sync.Mutex, Lock and Unlock", func() *localSession {
 		var mu padded[sync.Mutex]
-		return func(n int) {
+		return &localSession{shared: &mutexLocker{}, pairs: func(n int, _ bool) {
 			for range n {
 				mu.v.Lock()
 				inside()
 				mu.v.Unlock()
 			}
-		}
+		}}
 	}},
-	limitSemaphore: {version: "golang.org/x/sync/semaphore, Acquire and Release", pairs: func() func(int) {
+	limitSemaphore: {"golang.org/x/sync/semaphore, Acquire and Release", func() *localSession {
 		s := semaphore.NewWeighted(math.MaxInt64)
 		ctx := context.Background()
-		return func(n int) {
+		return &localSession{pairs: func(n int, _ bool) {
 			for range n {
 				if err := s.Acquire(ctx, 1); err != nil {
 					panic(err) // the context has no end
 				}
 				s.Release(1)
 			}
-		}
+		}}
 	}},
-	limitClock: {version: "time.Now", pairs: func() func(int) {
-		return func(n int) {
+	limitClock: {"time.Now", func() *localSession {
+		return &localSession{pairs: func(n int, _ bool) {
 			var last time.Time
 			for range n {
 				last = time.Now()
@@ -69,7 +69,7 @@ var locals = map[string]local{
 			if last.IsZero() {
 				panic("no time has passed since year 1")
 			}
-		}
+		}}
 	}},
 }
 
@@ -85,27 +85,42 @@ type padded[T any] struct {
 
 func (l local) Version() string { return l.version }
 
-func (l local) Open(context.Context, string) (work.Session, error) {
-	s := localSession{pairs: l.pairs()}
-	if l.locker != nil {
-		s.shared = l.locker()
-	}
-	return s, nil
-}
+func (l local) Open(context.Context, string) (work.Session, error) { return l.open(), nil }
 
 type localSession struct {
-	pairs  func(n int)
+	// pairs takes and releases a lock n times. It may be called concurrently, unless
+	// alone is set.
+	pairs func(n int, alone bool)
+	// shared is a lock that one goroutine at a time can have; nil if there is none.
 	shared work.Locker
+	lost   *atomic.Uint64 // counts failed compare-and-swaps; may be nil
+
+	workers atomic.Int32 // of Reenter
 }
 
-func (localSession) Close() error { return nil }
+func (*localSession) Close() error { return nil }
 
 // Locker returns the same lock whatever the path is: a job takes one.
-func (s localSession) Locker(_ string, read bool) (work.Locker, error) {
+func (s *localSession) Locker(_ string, read bool) (work.Locker, error) {
 	if s.shared == nil || read {
 		return nil, fmt.Errorf("%w: it does not exclude goroutines", work.ErrUnsupported)
 	}
 	return s.shared, nil
+}
+
+func (s *localSession) Reenter(ctx context.Context, _ string) (pairs func(int) error, err error) {
+	s.workers.Add(1)
+	return func(n int) error {
+		s.pairs(n, s.workers.Load() == 1)
+		return nil
+	}, ctx.Err()
+}
+
+func (s *localSession) Lost() uint64 {
+	if s.lost == nil {
+		return 0
+	}
+	return s.lost.Load()
 }
 
 // mutexLocker is a sync.Mutex, whose Lock ignores the end of the context.
@@ -115,10 +130,39 @@ func (l *mutexLocker) Lock(context.Context) error { l.mu.Lock(); return nil }
 
 func (l *mutexLocker) Unlock(context.Context) error { l.mu.Unlock(); return nil }
 
-func (s localSession) Reenter(ctx context.Context, _ string, _ bool) (pairs func(int) error, leave func() error, err error) {
-	pairs = func(n int) error {
-		s.pairs(n)
-		return nil
+// word is the limit for a lock that its process holds: a pair is two compare-and-swaps,
+// which increment and decrement it. A single goroutine knows the word's value; several must
+// load it first.
+type word struct {
+	atomic.Uint32
+	_    [64]byte
+	lost atomic.Uint64
+}
+
+func (w *word) pairs(n int, alone bool) {
+	for alone && n > 0 && w.CompareAndSwap(0, 1) {
+		n--
+		if !w.CompareAndSwap(1, 0) {
+			w.add(^uint32(0))
+			break
+		}
 	}
-	return pairs, func() error { return nil }, ctx.Err()
+	lost := 0
+	for range n {
+		lost += w.add(1) + w.add(^uint32(0))
+	}
+	if lost > 0 {
+		w.lost.Add(uint64(lost))
+	}
+}
+
+// add adds d to the word and returns how many races it lost.
+func (w *word) add(d uint32) (lost int) {
+	for {
+		old := w.Load()
+		if w.CompareAndSwap(old, old+d) {
+			return lost
+		}
+		lost++
+	}
 }

@@ -6,15 +6,11 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 )
-
-// Grace bounds the time after the measurement until the last worker has finished.
-const Grace = time.Minute
 
 // The stages of a measurement.
 const (
@@ -24,14 +20,7 @@ const (
 )
 
 // contend does the work Contend.
-func contend(ctx context.Context, s Subject, j Job) (Result, error) {
-	ctx, cancel := context.WithTimeout(ctx, j.Length()+Grace)
-	defer cancel()
-	sessions, err := openAll(ctx, s, j)
-	defer func() { closeAll(sessions) }()
-	if err != nil {
-		return Result{}, err
-	}
+func contend(ctx context.Context, sessions []Session, j Job) (Result, error) {
 	var workers []*worker
 	for _, session := range sessions {
 		for i := range j.Workers {
@@ -78,20 +67,10 @@ func (j Job) locker(s Session, i int) (Locker, error) {
 	return g.All(paths)
 }
 
-// Length returns how long a job takes.
-func (j Job) Length() time.Duration {
-	return time.Duration(j.WarmupMillis+j.MeasureMillis) * time.Millisecond
-}
-
 // clock advances the stages and returns the duration of the measurement in seconds.
 func clock(ctx context.Context, stage *atomic.Int32, j Job) float64 {
 	wait := func(millis int) {
-		timer := time.NewTimer(time.Duration(millis) * time.Millisecond)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done(): // a worker has failed
-		}
+		_ = Sleep(ctx, time.Duration(millis)*time.Millisecond) // it ends early if a worker has failed
 	}
 	wait(j.WarmupMillis)
 	begin := time.Now()
@@ -99,37 +78,6 @@ func clock(ctx context.Context, stage *atomic.Int32, j Job) float64 {
 	wait(j.MeasureMillis)
 	stage.Store(over)
 	return time.Since(begin).Seconds()
-}
-
-// openAll opens a job's sessions.
-func openAll(ctx context.Context, s Subject, j Job) ([]Session, error) {
-	var mu sync.Mutex
-	var sessions []Session
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(16)
-	for range j.Sessions {
-		g.Go(func() error {
-			session, err := s.Open(ctx, j.Server)
-			if err != nil {
-				return fmt.Errorf("open a session at %s: %w", j.Server, err)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			sessions = append(sessions, session)
-			return nil
-		})
-	}
-	err := g.Wait()
-	return sessions, err
-}
-
-func closeAll(sessions []Session) {
-	var g errgroup.Group
-	g.SetLimit(16)
-	for _, s := range sessions {
-		g.Go(s.Close)
-	}
-	_ = g.Wait() // the results do not depend on it
 }
 
 // A worker is a goroutine that takes and releases a lock.
@@ -161,10 +109,7 @@ func (w *worker) contend(ctx context.Context, stage *atomic.Int32) error {
 		}
 		now := stage.Load()
 		if w.hold > 0 {
-			select {
-			case <-time.After(w.hold):
-			case <-ctx.Done(): // the next Lock will fail
-			}
+			_ = Sleep(ctx, w.hold) // if it fails, so will the next Lock
 		}
 		if err := w.locker.Unlock(ctx); err != nil {
 			return fmt.Errorf("unlock: %w", err)

@@ -4,7 +4,6 @@ package work
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -27,14 +26,7 @@ type Queue interface {
 }
 
 // drain does the work Drain.
-func drain(ctx context.Context, s Subject, j Job) (Result, error) {
-	ctx, cancel := context.WithTimeout(ctx, j.Limit())
-	defer cancel()
-	sessions, err := openAll(ctx, s, j)
-	defer func() { closeAll(sessions) }()
-	if err != nil {
-		return Result{}, err
-	}
+func drain(ctx context.Context, sessions []Session, j Job) (Result, error) {
 	var queues []Queue
 	for _, session := range sessions {
 		q, ok := session.(Queuer)
@@ -46,9 +38,6 @@ func drain(ctx context.Context, s Subject, j Job) (Result, error) {
 			return Result{}, err
 		}
 		queues = append(queues, way)
-	}
-	if len(queues) == 0 {
-		return Result{}, errors.New("no sessions")
 	}
 	if err := queues[0].Offer(ctx, j.Elements); err != nil {
 		return Result{}, fmt.Errorf("offer: %w", err)

@@ -76,6 +76,14 @@ type Job struct {
 	MeasureMillis int `json:"measureMillis"` // time of the measurement
 }
 
+// Grace bounds the time after the measurement until the last worker has finished.
+const Grace = time.Minute
+
+// Length returns how long the job takes.
+func (j Job) Length() time.Duration {
+	return time.Duration(j.WarmupMillis+j.MeasureMillis) * time.Millisecond
+}
+
 // Limit returns how long the job may take, with what comes before and after the
 // measurement. It includes some time for each lock and each element, which only counts if
 // there are thousands.

@@ -16,16 +16,9 @@ import (
 var errTwo = errors.New("two sessions hold the lock")
 
 // line does the work Line.
-func line(ctx context.Context, s Subject, j Job) (Result, error) {
-	ctx, stop := context.WithTimeout(ctx, j.Length()+Grace)
-	defer stop()
+func line(ctx context.Context, sessions []Session, j Job) (Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	sessions, err := openAll(ctx, s, j)
-	defer func() { closeAll(sessions) }()
-	if err != nil {
-		return Result{}, err
-	}
 	q := &queue{job: j, cancel: cancel}
 	for _, session := range sessions {
 		l, err := session.Locker(j.Lock(0), j.Read)
@@ -86,7 +79,7 @@ func (q *queue) once(ctx context.Context) (gaps []time.Duration, err error) {
 			if q.holders.Add(1) != 1 {
 				return errTwo
 			}
-			if err := sleep(ctx, hold); err != nil {
+			if err := Sleep(ctx, hold); err != nil {
 				return err
 			}
 			q.holders.Add(-1)
@@ -118,16 +111,4 @@ func (q *queue) once(ctx context.Context) (gaps []time.Duration, err error) {
 		return nil, context.Cause(ctx) // the first error
 	}
 	return each[1:], nil
-}
-
-// sleep waits for d or until ctx ends.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

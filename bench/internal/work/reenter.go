@@ -16,39 +16,28 @@ import (
 const batch = 1000
 
 // reenter does the work Reenter.
-func reenter(ctx context.Context, s Subject, j Job) (Result, error) {
-	ctx, cancel := context.WithTimeout(ctx, j.Length()+Grace)
-	defer cancel()
-	j.Sessions = 1
-	sessions, err := openAll(ctx, s, j)
-	defer func() { closeAll(sessions) }()
-	if err != nil {
-		return Result{}, err
-	}
+func reenter(ctx context.Context, sessions []Session, j Job) (Result, error) {
 	session, ok := sessions[0].(Reenterer)
 	if !ok {
 		return Result{}, fmt.Errorf("%w: a holder cannot take its lock again", ErrUnsupported)
 	}
 	var stage atomic.Int32
-	counts, totals := make([]int64, j.Workers), make([]int64, j.Workers)
-	var inside []func() error
-	defer func() {
-		for _, leave := range inside {
-			_ = leave() // the session ends in any case
-		}
-	}()
+	var entries, total atomic.Int64
 	g, gctx := errgroup.WithContext(ctx)
 	for i := range j.Workers {
-		pairs, leave, err := session.Reenter(ctx, j.Lock(i%j.Locks), j.Read)
+		pairs, err := session.Reenter(ctx, j.Lock(i%j.Locks))
 		if err != nil {
 			stage.Store(over)
 			return Result{}, errors.Join(err, g.Wait())
 		}
-		inside = append(inside, leave)
 		g.Go(func() error {
-			var n int64
-			for {
-				totals[i] += batch
+			var n, all int64
+			defer func() {
+				entries.Add(n)
+				total.Add(all)
+			}()
+			for gctx.Err() == nil {
+				all += batch
 				if err := pairs(batch); err != nil {
 					return err
 				}
@@ -60,13 +49,10 @@ func reenter(ctx context.Context, s Subject, j Job) (Result, error) {
 				case measuring:
 					n += batch
 				case over:
-					counts[i] = n
 					return nil
 				}
-				if gctx.Err() != nil {
-					return gctx.Err()
-				}
 			}
+			return gctx.Err()
 		})
 	}
 	var before, after runtime.MemStats
@@ -76,11 +62,7 @@ func reenter(ctx context.Context, s Subject, j Job) (Result, error) {
 		return Result{}, err
 	}
 	runtime.ReadMemStats(&after)
-	r := Result{Seconds: seconds}
-	for i := range counts {
-		r.Entries += counts[i]
-		r.Total += totals[i]
-	}
+	r := Result{Entries: entries.Load(), Total: total.Load(), Seconds: seconds}
 	// This includes some dozens of allocations by the runtime itself.
 	r.Allocs = float64(after.Mallocs-before.Mallocs) / float64(r.Total)
 	if racer, ok := session.(Racer); ok {

@@ -9,6 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // A Subject is a kind of lock.
@@ -47,17 +51,17 @@ type Gatherer interface {
 
 // A Reenterer is a session whose locks a holder can take again.
 type Reenterer interface {
-	// Reenter takes the lock at path for one worker. It returns a function that
-	// takes and releases it again n times, and one that releases it.
-	Reenter(ctx context.Context, path string, read bool) (pairs func(n int) error, leave func() error, err error)
+	// Reenter takes the lock at path for one worker, until the session is closed. It
+	// returns a function that takes and releases it again n times.
+	Reenter(ctx context.Context, path string) (pairs func(n int) error, err error)
 }
 
 // A Racer is a session that counts failed compare-and-swaps.
 type Racer interface{ Lost() uint64 }
 
-// A Specialist is a subject that implements further kinds of work.
+// A Specialist is a subject that can do further kinds of work.
 type Specialist interface {
-	Do(ctx context.Context, j Job) (Result, error)
+	Special() map[string]func(context.Context, Job) (Result, error)
 }
 
 // ErrUnsupported is returned for work that a subject cannot do.
@@ -83,28 +87,14 @@ func Serve(ctx context.Context, s Subject, in io.Reader, out io.Writer) error {
 	return lines.Err()
 }
 
+// loops has the kinds of work that every subject does by its sessions.
+var loops = map[string]func(context.Context, []Session, Job) (Result, error){
+	Contend: contend, Line: line, Drain: drain, Reenter: reenter,
+}
+
 // Do does one job.
 func Do(ctx context.Context, s Subject, j Job) Result {
-	var r Result
-	var err error
-	switch j.Work {
-	case Hello:
-		r.Version = s.Version()
-	case Contend:
-		r, err = contend(ctx, s, j)
-	case Line:
-		r, err = line(ctx, s, j)
-	case Drain:
-		r, err = drain(ctx, s, j)
-	case Reenter:
-		r, err = reenter(ctx, s, j)
-	default:
-		if special, ok := s.(Specialist); ok {
-			r, err = special.Do(ctx, j)
-		} else {
-			err = fmt.Errorf("%w: work %q", ErrUnsupported, j.Work)
-		}
-	}
+	r, err := do(ctx, s, j)
 	switch {
 	case errors.Is(err, ErrUnsupported):
 		return Result{Unsupported: err.Error()}
@@ -112,4 +102,67 @@ func Do(ctx context.Context, s Subject, j Job) Result {
 		return Result{Err: err.Error()}
 	}
 	return r
+}
+
+func do(ctx context.Context, s Subject, j Job) (Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, j.Limit())
+	defer cancel()
+	if j.Work == Hello {
+		return Result{Version: s.Version()}, nil
+	}
+	if loop := loops[j.Work]; loop != nil {
+		sessions, err := openAll(ctx, s, j)
+		defer func() { closeAll(sessions) }()
+		if err != nil {
+			return Result{}, err
+		}
+		return loop(ctx, sessions, j)
+	}
+	if s, ok := s.(Specialist); ok && s.Special()[j.Work] != nil {
+		return s.Special()[j.Work](ctx, j)
+	}
+	return Result{}, fmt.Errorf("%w: work %q", ErrUnsupported, j.Work)
+}
+
+// openAll opens a job's sessions; of a job that tells no number, one.
+func openAll(ctx context.Context, s Subject, j Job) ([]Session, error) {
+	var mu sync.Mutex
+	var sessions []Session
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(16)
+	for range max(1, j.Sessions) {
+		g.Go(func() error {
+			session, err := s.Open(ctx, j.Server)
+			if err != nil {
+				return fmt.Errorf("open a session at %s: %w", j.Server, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			sessions = append(sessions, session)
+			return nil
+		})
+	}
+	err := g.Wait()
+	return sessions, err
+}
+
+func closeAll(sessions []Session) {
+	var g errgroup.Group
+	g.SetLimit(16)
+	for _, s := range sessions {
+		g.Go(s.Close)
+	}
+	_ = g.Wait() // the results do not depend on it
+}
+
+// Sleep waits for d or until ctx ends.
+func Sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
