@@ -259,20 +259,3 @@ func awaitQueued(ctx context.Context, j work.Job) (queued func() error, err erro
 		}
 	}, err
 }
-
-// bulkTargets adds the targets of the bulk scenarios.
-func (m *measured) bulkTargets(t *targets) {
-	of := func(what, scenario, figure, against, unit string, goal float64) {
-		t.add("a process with 100,000 locks, "+what, against, unit, false, goal, m.values(scenario, oursAlone, extra(figure)))
-	}
-	const held, queued = "held: ", "queued: "
-	of(held+"take all", bulkOwn, takeAllSeconds, "-", "s", 0)
-	of(held+"at rest", bulkOwn, restProcessor, "bound", "% of a processor", 5)
-	of(held+"at rest", bulkOwn, restRequests, "bound", "requests/s", 50)
-	of(held+"reconnect, to the grant of a lock that no process wants", bulkOwn, reconnectMillis, "-", "ms", 0)
-	of(held+"release all", bulkOwn, releaseAllSeconds, "-", "s", 0)
-	of(queued+"queue all", bulkExpire, queueAllSeconds, "-", "s", 0)
-	of(queued+"session expires, a lock that no process wants, asked for at once", bulkExpire, atOnceMillis, "bound", "ms", 2000)
-	of(queued+"session expires, a lock that no process wants, asked for after 5 s", bulkExpire, laterMillis, "bound", "ms", 50)
-	of(queued+"session expires, all queued again", bulkExpire, queuedAgain, "-", "s", 0)
-}

@@ -30,19 +30,6 @@ func draining() (all []scenario) {
 	return all
 }
 
-// queueTargets compares the rates.
-func (m *measured) queueTargets(all *targets) {
-	for _, n := range consumers {
-		goal := 0.0
-		if n == 16 {
-			goal = 5
-		}
-		best := m.best(drained(n), []string{curator, kazoo})
-		all.add(fmt.Sprintf("elements taken from a queue by %d processes", n), orBest(best), "× the rate", true, goal,
-			m.ratios(drained(n), ours, drained(n), best))
-	}
-}
-
 // Queue returns the session's way to a queue of recipes/queue.
 func (s *holdfastSession) Queue(path string) (work.Queue, error) {
 	q, err := recipe.New(s.m, path[1:], recipe.Options{})

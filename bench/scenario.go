@@ -92,19 +92,22 @@ var (
 	tappedContenders = []int{2, 8, 32, 100}
 )
 
+// contend returns the job of taking and releasing one lock.
+func contend(sessions, workers int) work.Job {
+	return work.Job{Work: work.Contend, Sessions: sessions, Workers: workers, Locks: 1}
+}
+
 // scenarios returns the scenarios that are measured by time.
 func scenarios() []scenario {
 	locks := []string{ours, gozk, curator, kazoo, etcd, redsync, naive}
 	all := []scenario{
 		{
 			id: solo, what: "one session takes and releases a lock without contention",
-			job:      work.Job{Work: work.Contend, Sessions: 1, Workers: 1, Locks: 1},
-			subjects: slices.Concat([]string{limitBare, oursUnlock, oursLinger}, locks),
+			job: contend(1, 1), subjects: slices.Concat([]string{limitBare, oursUnlock, oursLinger}, locks),
 		},
 		{
 			id: excluding, what: "32 goroutines or threads of one process take and release a lock that excludes them from each other",
-			job:      work.Job{Work: work.Contend, Sessions: 1, Workers: 32, Locks: 1},
-			subjects: []string{oursMutex, limitMutex, gozk, curator, kazoo, etcd},
+			job: contend(1, 32), subjects: []string{oursMutex, limitMutex, gozk, curator, kazoo, etcd},
 		},
 		{
 			id: readers, what: "32 goroutines or threads of one process take and release the read lock",
@@ -113,65 +116,63 @@ func scenarios() []scenario {
 		},
 		{
 			id: shared, what: "8 processes of 16 goroutines or threads each take and release one exclusive lock",
-			job:      work.Job{Work: work.Contend, Sessions: 8, Workers: 16, Locks: 1},
-			subjects: []string{ours, gozk, curator, etcd},
+			job: contend(8, 16), subjects: []string{ours, gozk, curator, etcd},
 		},
+	}
+	// each adds a scenario for each number.
+	each := func(numbers []int, of func(n int) scenario) {
+		for _, n := range numbers {
+			all = append(all, of(n))
+		}
 	}
 	crowd := slices.Clone(crowds)
 	if !slices.Contains(crowd, runtime.NumCPU()) {
 		crowd = append(crowd, runtime.NumCPU())
 	}
-	for _, n := range crowd {
-		sc := scenario{
-			id: reenter(n), what: fmt.Sprintf("%d goroutines take and release a lock that their process holds", n),
-			job:      work.Job{Work: work.Reenter, Workers: n, Locks: 1},
-			subjects: []string{ours, limitCAS}, short: true,
-		}
+	each(crowd, func(n int) scenario {
+		subjects := []string{ours, limitCAS}
 		if n == 1 || n == runtime.NumCPU() {
-			sc.subjects = append(sc.subjects, oursLock, oursDo, oursErr, limitRWMutex, limitMutex, limitSemaphore, limitClock)
+			subjects = append(subjects, oursLock, oursDo, oursErr, limitRWMutex, limitMutex, limitSemaphore, limitClock)
 		}
 		if n == 1 {
-			sc.subjects = append(sc.subjects, curator)
+			subjects = append(subjects, curator)
 		}
-		all = append(all, sc)
-	}
-	for _, n := range contenders {
-		all = append(all, scenario{
+		return scenario{
+			id: reenter(n), what: fmt.Sprintf("%d goroutines take and release a lock that their process holds", n),
+			job: work.Job{Work: work.Reenter, Workers: n, Locks: 1}, subjects: subjects, short: true,
+		}
+	})
+	each(contenders, func(n int) scenario {
+		return scenario{
 			id: handOver(n), what: fmt.Sprintf("%d processes with one goroutine or thread each take and release one lock", n),
-			job:      work.Job{Work: work.Contend, Sessions: n, Workers: 1, Locks: 1},
-			subjects: append([]string{limitRelay}, locks...),
-		})
-	}
-	for _, n := range []int{1, 4} {
-		all = append(all, scenario{
+			job: contend(n, 1), subjects: append([]string{limitRelay}, locks...),
+		}
+	})
+	each([]int{1, 4}, func(n int) scenario {
+		return scenario{
 			id: together(n), what: fmt.Sprintf("%d processes with one goroutine or thread each take three locks at once, and release them", n),
 			job:      work.Job{Work: work.Contend, Sessions: n, Workers: 1, Locks: 3, Together: 3},
 			subjects: []string{ours, curator},
-		})
-	}
-	for _, n := range depths {
-		all = append(all, scenario{
+		}
+	})
+	each(depths, func(n int) scenario {
+		return scenario{
 			id: queue(n), what: fmt.Sprintf("%d sessions queue for one lock", n),
-			job:      work.Job{Work: work.Contend, Sessions: n, Workers: 1, Locks: 1},
-			subjects: []string{ours, limitRelay}, rounds: 3, setup: n > 100,
-		})
-	}
-	for _, n := range manyLocks {
-		all = append(all, scenario{
+			job: contend(n, 1), subjects: []string{ours, limitRelay}, rounds: 3, setup: n > 100,
+		}
+	})
+	each(manyLocks, func(n int) scenario {
+		return scenario{
 			id: many(n), what: fmt.Sprintf("one process takes and releases %d locks concurrently; their directories exist", n),
-			job:      work.Job{Work: work.Many, Locks: n, Made: true},
-			subjects: []string{ours, limitBare}, rounds: 3, setup: true,
-		})
-	}
-	all = append(all, scenario{
-		id: manyUnmade, what: "one process takes and releases 10,000 locks concurrently; their directories do not exist",
-		job:      work.Job{Work: work.Many, Locks: 10_000},
-		subjects: []string{ours, limitBare}, rounds: 1, setup: true,
+			job: work.Job{Work: work.Many, Locks: n, Made: true}, subjects: []string{ours, limitBare}, rounds: 3, setup: true,
+		}
 	})
 	return append(all, scenario{
+		id: manyUnmade, what: "one process takes and releases 10,000 locks concurrently; their directories do not exist",
+		job: work.Job{Work: work.Many, Locks: 10_000}, subjects: []string{ours, limitBare}, rounds: 1, setup: true,
+	}, scenario{
 		id: footprint, what: "memory of 10,000 locks: idle, held, and queued for",
-		job:      work.Job{Work: work.Footprint, Locks: 10_000},
-		subjects: []string{ours}, rounds: 1, setup: true,
+		job: work.Job{Work: work.Footprint, Locks: 10_000}, subjects: []string{ours}, rounds: 1, setup: true,
 	})
 }
 
@@ -181,8 +182,7 @@ func counted() (all []scenario) {
 	for _, n := range tappedContenders {
 		all = append(all, scenario{
 			id: requests(n), what: fmt.Sprintf("requests per grant when %d processes take and release one lock", n),
-			job:      work.Job{Work: work.Contend, Sessions: n, Workers: 1, Locks: 1},
-			subjects: slices.Concat([]string{limitRelay, ours}, onZooKeeper, []string{naive}),
+			job: contend(n, 1), subjects: slices.Concat([]string{limitRelay, ours}, onZooKeeper, []string{naive}),
 		})
 	}
 	return all

@@ -41,17 +41,6 @@ const (
 // targets is a list of targets.
 type targets []target
 
-// add adds a target with the values of all rounds, in any order.
-func (t *targets) add(what, against, unit string, atLeast bool, goal float64, values []float64) {
-	r := target{Name: what, Against: against, Unit: unit, AtLeast: atLeast, Goal: goal}
-	if len(values) == 0 {
-		r.Missing = "not measured in this run"
-	} else {
-		r.Value = over(values)
-	}
-	*t = append(*t, r)
-}
-
 // tally counts the targets with a goal.
 func (t targets) tally() (met, missed, missing int) {
 	for _, r := range t {
@@ -68,68 +57,119 @@ func (t targets) tally() (met, missed, missing int) {
 	return met, missed, missing
 }
 
-// costOf compares one of Holdfast's subjects with another in a scenario.
-func (t *targets) costOf(m *measured, what, scenario, us, subject string, goal float64) {
-	t.add(what, orBest(subject), "× the cost", false, goal, m.ratios(scenario, subject, scenario, us))
-}
+// higher is the unit of a target whose goal is a lower bound.
+const higher = "× the rate"
 
 // targets returns all targets with their measured values.
 func (m *measured) targets() (all targets) {
-	add := all.add
-	inverse := func(values []float64) []float64 {
-		for i, v := range values {
-			values[i] = 1 / v
+	// add adds a target with the values of all rounds, in any order.
+	add := func(what, against, unit string, goal float64, values []float64) {
+		r := target{Name: what, Against: against, Unit: unit, AtLeast: unit == higher, Goal: goal}
+		if against == "" { // none of the peers was measured
+			r.Against = "best ZooKeeper peer"
 		}
-		return values
+		if len(values) == 0 {
+			r.Missing = "not measured in this run"
+		} else {
+			r.Value = over(values)
+		}
+		all = append(all, r)
 	}
-	// rateOf and costOf compare Holdfast with another subject in a scenario.
-	rateOf := func(what, scenario, subject string, goal float64) {
-		add(what, subject, "× the rate", true, goal, m.ratios(scenario, ours, scenario, subject))
+	// bound adds a figure of a subject in a scenario, which is compared with a bound.
+	bound := func(what, unit string, goal float64, scenario, subject string, of func(result) float64) {
+		add(what, "bound", unit, goal, m.values(scenario, subject, of))
 	}
-	costOf := func(what, scenario, us, subject string, goal float64) {
-		all.costOf(m, what, scenario, us, subject, goal)
+	// rates and costs compare a subject of Holdfast's with another in a scenario.
+	rates := func(what, scenario, us, subject string, goal float64) {
+		add(what, subject, higher, goal, m.ratios(scenario, us, scenario, subject))
 	}
-	best := func(scenario string) string { return orBest(m.best(scenario, onZooKeeper)) }
+	costs := func(what, scenario, us, subject string, goal float64) {
+		add(what, subject, "× the cost", goal, m.ratios(scenario, subject, scenario, us))
+	}
+	best := func(scenario string) string { return m.best(scenario, onZooKeeper) }
 
 	one, cores := reenter(1), reenter(runtime.NumCPU())
 	const pair = "Acquire + Release, lock held, one goroutine"
-	costOf(pair, one, ours, limitCAS, 3)
-	costOf(pair, one, ours, limitRWMutex, 1.5)
-	costOf(pair, one, ours, curator, 1)
-	add(pair, "bound", "allocations", false, 0.001, m.values(one, ours, allocs))
-	rateOf("Acquire + Release, lock held, all cores", cores, limitCAS, 0.35)
-	rateOf("Acquire + Release, lock held, all cores", cores, limitRWMutex, 0)
-	add("Lock + Release, lock held, one goroutine", "bound", "ns", false, 80, m.values(one, oursLock, nanos))
-	add("Lock + Release, lock held, one goroutine", "bound", "allocations", false, 0, m.values(one, oursLock, allocs))
-	add("Do, lock held, one goroutine", "bound", "ns", false, 0, m.values(one, oursDo, nanos))
-	add("Do, lock held, one goroutine", "bound", "allocations", false, 0, m.values(one, oursDo, allocs))
+	costs(pair, one, ours, limitCAS, 3)
+	costs(pair, one, ours, limitRWMutex, 1.5)
+	costs(pair, one, ours, curator, 1)
+	bound(pair, "allocations", 0.001, one, ours, allocs)
+	rates("Acquire + Release, lock held, all cores", cores, ours, limitCAS, 0.35)
+	rates("Acquire + Release, lock held, all cores", cores, ours, limitRWMutex, 0)
+	bound("Lock + Release, lock held, one goroutine", "ns", 80, one, oursLock, nanos)
+	bound("Lock + Release, lock held, one goroutine", "allocations", 0, one, oursLock, allocs)
+	bound("Do, lock held, one goroutine", "ns", 0, one, oursDo, nanos)
+	bound("Do, lock held, one goroutine", "allocations", 0, one, oursDo, allocs)
 	errGoal := 40.0
 	if clock := m.values(one, limitClock, nanos); len(clock) > 0 {
 		errGoal = max(errGoal, 2*over(clock).Median)
 	}
-	add("Hold.Err, one goroutine", "40 ns, or 2 × time.Now", "ns", false, errGoal, m.values(one, oursErr, nanos))
-	rateOf("read lock, 32 goroutines of one process", readers, curator, 1000)
-	costOf("Lock + Unlock, uncontended", solo, oursUnlock, limitBare, 1.1)
-	costOf("Lock + Unlock, uncontended", solo, oursUnlock, best(solo), 0.9)
-	costOf("Lock + Release, uncontended", solo, ours, limitBare, 0)
-	lingers := best(solo)
-	add("Lock + Unlock, lingering, no other process", lingers, "× the rate", true, 1000, m.ratios(solo, oursLinger, solo, lingers))
-	const local = "Mutex, 32 goroutines of one process"
-	add(local, curator, "× the rate", true, 100, m.ratios(excluding, oursMutex, excluding, curator))
-	costOf(local, excluding, oursMutex, limitMutex, 2)
-	rateOf("LockAll of three locks, uncontended", together(1), curator, 1)
-	rateOf("LockAll of three locks, 4 processes", together(4), curator, 1)
+	add("Hold.Err, one goroutine", "40 ns, or 2 × time.Now", "ns", errGoal, m.values(one, oursErr, nanos))
+
+	rates("read lock, 32 goroutines of one process", readers, ours, curator, 1000)
+	costs("Lock + Unlock, uncontended", solo, oursUnlock, limitBare, 1.1)
+	costs("Lock + Unlock, uncontended", solo, oursUnlock, best(solo), 0.9)
+	costs("Lock + Release, uncontended", solo, ours, limitBare, 0)
+	rates("Lock + Unlock, lingering, no other process", solo, oursLinger, best(solo), 1000)
+	rates("Mutex, 32 goroutines of one process", excluding, oursMutex, curator, 100)
+	costs("Mutex, 32 goroutines of one process", excluding, oursMutex, limitMutex, 2)
+	rates("LockAll of three locks, uncontended", together(1), ours, curator, 1)
+	rates("LockAll of three locks, 4 processes", together(4), ours, curator, 1)
 	for _, n := range contenders {
 		what := fmt.Sprintf("hand-over between %d processes", n)
-		rateOf(what, handOver(n), best(handOver(n)), 1.2)
-		rateOf(what, handOver(n), limitRelay, 1)
+		rates(what, handOver(n), ours, best(handOver(n)), 1.2)
+		rates(what, handOver(n), ours, limitRelay, 1)
 	}
-	m.queueTargets(&all)
-	m.networkTargets(&all)
-	m.watchTargets(&all)
-	const crowd = "8 processes × 16 goroutines, entries (shared by a process, or not)"
-	rateOf(crowd, shared, curator, 20)
-	add("8 processes × 16 goroutines, p99 of the wait", "7 tenures", "ms", false, 7*float64(tenure.Milliseconds()), m.values(shared, ours, func(r result) float64 { return wait(.99)(r) / 1000 }))
+	for _, n := range consumers {
+		goal := map[int]float64{16: 5}[n]
+		rates(fmt.Sprintf("elements taken from a queue by %d processes", n), drained(n), ours, m.best(drained(n), []string{curator, kazoo}), goal)
+	}
+
+	bound("one read at RTT 2 ms", "round trips", 0, farTrip, limitTrip, perTrip)
+	// Bounds in round trips, and multiples of the best peer's rate or time.
+	farHandOvers := func(place, disk string, n int, trips, ahead float64) {
+		id := farHandOver(place, n)
+		for _, by := range []struct{ subject, name string }{{ours, "Release"}, {oursUnlock, "Unlock"}} {
+			what := fmt.Sprintf("hand-over between %d processes at RTT 2 ms%s, %s", n, disk, by.name)
+			bound(what, "round trips", trips, id, by.subject, perTrip)
+			rates(what, id, by.subject, best(id), ahead)
+		}
+	}
+	farLines := func(place, disk string, n int, trips, fraction float64) {
+		id := farLine(place, n)
+		what := fmt.Sprintf("from Unlock to the next grant at RTT 2 ms%s, %d in line", disk, n)
+		bound(what, "round trips", trips, id, oursUnlock, gapTrips)
+		peer := m.least(id, onZooKeeper, gapTrips)
+		add(what, peer, "× the time", fraction, quotients(m.values(id, oursUnlock, gapTrips), m.values(id, peer, gapTrips)))
+	}
+	farHandOvers(far, "", 2, 1.75, 0)
+	farHandOvers(far, "", 8, 1.55, 1.5)
+	farHandOvers(far, "", 32, 1.55, 1.5)
+	farLines(far, "", 2, 1.8, 0.65)
+	farLines(far, "", 9, 1.8, 0.65)
+	costs("Lock + Unlock, uncontended, at RTT 2 ms", farSolo, oursUnlock, limitBare, 1.05)
+	costs("Lock + Unlock, uncontended, at RTT 2 ms", farSolo, oursUnlock, best(farSolo), 0.7)
+	farHandOvers(farForced, " and a log forced to disk", 8, 0, 0)
+	farLines(farForced, " and a log forced to disk", 9, 0, 0)
+
+	if m.Scenarios[watchHolder(observers)] != nil { // which a whole run leaves out
+		for _, q := range []struct {
+			name     string
+			of, goal float64
+		}{{"median", .5, 2}, {"99th percentile", .99, 0}} {
+			millis := func(r result) float64 { return wait(q.of)(r) / 1e3 }
+			alone, watched := watchHolder(0), watchHolder(observers)
+			what := fmt.Sprintf("from Unlock to the next grant, %d in line, %s", watchedLine, q.name)
+			bound(what, "ms", 0, alone, oursUnlock, millis)
+			what += fmt.Sprintf(", while %d sessions watch", observers)
+			bound(what, "ms", 0, watched, oursUnlock, millis)
+			add(what, "none that watch", "× the time", q.goal, quotients(m.values(watched, oursUnlock, millis), m.values(alone, oursUnlock, millis)))
+		}
+	}
+
+	rates("8 processes × 16 goroutines, entries (shared by a process, or not)", shared, ours, curator, 20)
+	add("8 processes × 16 goroutines, p99 of the wait", "7 tenures", "ms", 7*float64(tenure.Milliseconds()),
+		m.values(shared, ours, func(r result) float64 { return wait(.99)(r) / 1000 }))
 	// A lock that lists the queue at each grant has to read a longer list.
 	depthGoal, deep := 1.3, "with 10 sessions"
 	if lists := m.values(requests(100), ours, extra("lists")); len(lists) > 0 {
@@ -139,25 +179,35 @@ func (m *measured) targets() (all targets) {
 		}
 		deep += fmt.Sprintf("; %.1f lists per grant", n)
 	}
-	add("hand-over with 1,000 sessions in the queue", deep, "× the cost", false, depthGoal, inverse(m.ratios(queue(1000), ours, queue(10), ours)))
-	add("relay with 1,000 sessions in the queue", "with 10 sessions", "× the cost", false, 0, inverse(m.ratios(queue(1000), limitRelay, queue(10), limitRelay)))
-	for _, sc := range counted() {
-		what := fmt.Sprintf("requests per grant, %d processes", sc.job.Sessions)
-		add(what, "bound", "writes", false, 2, m.values(sc.id, ours, tenths("writes")))
-		add(what, "bound", "reads", false, 3, m.values(sc.id, ours, tenths("reads")))
+	add("hand-over with 1,000 sessions in the queue", deep, "× the cost", depthGoal, m.ratios(queue(10), ours, queue(1000), ours))
+	add("relay with 1,000 sessions in the queue", "with 10 sessions", "× the cost", 0, m.ratios(queue(10), limitRelay, queue(1000), limitRelay))
+	for _, n := range tappedContenders {
+		what := fmt.Sprintf("requests per grant, %d processes", n)
+		bound(what, "writes", 2, requests(n), ours, tenths("writes"))
+		bound(what, "reads", 3, requests(n), ours, tenths("reads"))
 	}
-	manyOf := func(what, scenario string, goal float64) {
-		add(what, limitBare, "× the rate", true, goal, m.ratios(scenario, ours, scenario, limitBare))
-	}
-	manyOf("10,000 locks of one process", many(10_000), 0.8)
-	add("10,000 locks of one process", "Workers + 16", "goroutines", false, workers+16, m.values(many(10_000), ours, extra("goroutines")))
-	manyOf("10,000 locks of one process, directories missing", manyUnmade, 0)
-	m.bulkTargets(&all)
+	rates("10,000 locks of one process", many(10_000), ours, limitBare, 0.8)
+	add("10,000 locks of one process", "Workers + 16", "goroutines", workers+16, m.values(many(10_000), ours, extra("goroutines")))
+	rates("10,000 locks of one process, directories missing", manyUnmade, ours, limitBare, 0)
+
 	for _, f := range []struct {
-		state string
-		goal  float64
-	}{{"idle", 250}, {"held", 900}, {"queued", 1100}} {
-		add("memory of a lock, "+f.state, "bound", "bytes", false, f.goal, m.values(footprint, ours, extra(f.state)))
+		what, scenario, figure, against, unit string
+		goal                                  float64
+	}{
+		{"held: take all", bulkOwn, takeAllSeconds, "-", "s", 0},
+		{"held: at rest", bulkOwn, restProcessor, "bound", "% of a processor", 5},
+		{"held: at rest", bulkOwn, restRequests, "bound", "requests/s", 50},
+		{"held: reconnect, to the grant of a lock that no process wants", bulkOwn, reconnectMillis, "-", "ms", 0},
+		{"held: release all", bulkOwn, releaseAllSeconds, "-", "s", 0},
+		{"queued: queue all", bulkExpire, queueAllSeconds, "-", "s", 0},
+		{"queued: session expires, a lock that no process wants, asked for at once", bulkExpire, atOnceMillis, "bound", "ms", 2000},
+		{"queued: session expires, a lock that no process wants, asked for after 5 s", bulkExpire, laterMillis, "bound", "ms", 50},
+		{"queued: session expires, all queued again", bulkExpire, queuedAgain, "-", "s", 0},
+	} {
+		add("a process with 100,000 locks, "+f.what, f.against, f.unit, f.goal, m.values(f.scenario, oursAlone, extra(f.figure)))
 	}
+	bound("memory of a lock, idle", "bytes", 250, footprint, ours, extra("idle"))
+	bound("memory of a lock, held", "bytes", 900, footprint, ours, extra("held"))
+	bound("memory of a lock, queued", "bytes", 1100, footprint, ours, extra("queued"))
 	return all
 }

@@ -95,24 +95,3 @@ func observe(ctx context.Context, j work.Job) (end func(), err error) {
 	}
 	return end, nil
 }
-
-// watchTargets adds the targets of the watch scenarios, if those were measured.
-func (m *measured) watchTargets(t *targets) {
-	if len(m.values(watchHolder(observers), oursUnlock, wait(.5))) == 0 {
-		return
-	}
-	for _, q := range []struct {
-		name string
-		of   float64
-		goal float64
-	}{{"median", .5, 2}, {"99th percentile", .99, 0}} {
-		in := func(id string) []float64 {
-			return m.values(id, oursUnlock, func(r result) float64 { return wait(q.of)(r) / 1e3 })
-		}
-		what := fmt.Sprintf("from Unlock to the next grant, %d in line, %s", watchedLine, q.name)
-		alone, watched := in(watchHolder(0)), in(watchHolder(observers))
-		t.add(what, "bound", "ms", false, 0, in(watchHolder(0)))
-		t.add(fmt.Sprintf("%s, while %d sessions watch", what, observers), "bound", "ms", false, 0, in(watchHolder(observers)))
-		t.add(fmt.Sprintf("%s, while %d sessions watch", what, observers), "none that watch", "× the time", false, q.goal, quotients(watched, alone))
-	}
-}
