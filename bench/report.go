@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/holdfast-go/holdfast/bench/internal/chart"
@@ -126,124 +127,100 @@ func (r *report) markdown() string {
 	}
 	b.WriteString("## All measurements\n")
 	for _, sc := range r.scenarios {
-		got := r.Scenarios[sc.id]
-		if len(got) == 0 {
+		if len(r.Scenarios[sc.id]) == 0 {
 			continue
 		}
-		fmt.Fprintf(&b, "\n`%s`: %s.\n\n", sc.id, sc.what)
-		switch {
-		case hasExtra(got):
-			r.extras(&b, sc)
-		default:
-			r.rates(&b, sc)
+		fmt.Fprintf(&b, "\n`%s`: %s.\n\n| subject |", sc.id, sc.what)
+		columns := r.columns(sc)
+		for _, c := range columns {
+			fmt.Fprintf(&b, " %s |", c.head)
 		}
-		for _, s := range sc.subjects {
-			if why := r.Refused[sc.id+" "+s]; why != "" {
-				fmt.Fprintf(&b, "\n%s: %s.\n", s, why)
+		fmt.Fprintf(&b, "\n|---|%s\n", strings.Repeat("---|", len(columns)))
+		for _, subject := range sc.subjects {
+			if len(r.Scenarios[sc.id][subject]) == 0 {
+				continue
+			}
+			fmt.Fprintf(&b, "| %s |", subject)
+			for _, c := range columns {
+				if text := c.of(subject); text != "" {
+					b.WriteString(" " + text)
+				}
+				b.WriteString(" |")
+			}
+			b.WriteString("\n")
+		}
+		for _, subject := range sc.subjects {
+			if why := r.Refused[sc.id+" "+subject]; why != "" {
+				fmt.Fprintf(&b, "\n%s: %s.\n", subject, why)
 			}
 		}
 	}
 	return b.String()
 }
 
-func hasExtra(got map[string][]result) bool {
-	for _, results := range got {
-		if results[0].Entries == 0 {
-			return true
-		}
-	}
-	return false
+// A column of a scenario's table has the figures of each subject.
+type column struct {
+	head string
+	of   func(subject string) string
 }
 
-// rates writes the table of a scenario that measures rates.
-func (r *report) rates(b *strings.Builder, sc scenario) {
+// columns returns what a scenario measures.
+func (r *report) columns(sc scenario) (columns []column) {
+	rounds := r.Scenarios[sc.id]
+	figure := func(subject string, of func(result) float64) spread { return over(r.values(sc.id, subject, of)) }
+	for _, subject := range sc.subjects {
+		// Some scenarios have their own figures.
+		if got := rounds[subject]; len(got) > 0 && got[0].Entries == 0 {
+			for _, name := range slices.Sorted(maps.Keys(got[0].Extra)) {
+				columns = append(columns, column{name, func(s string) string { return number(figure(s, extra(name)).Median) }})
+			}
+			return columns
+		}
+	}
+	waits := func(head string, q float64, of func(spread) float64) column {
+		return column{head, func(s string) string {
+			if len(rounds[s][0].Waits) == 0 {
+				return ""
+			}
+			return micros(of(figure(s, wait(q))))
+		}}
+	}
+	median := func(s spread) float64 { return s.Median }
+	columns = []column{
+		{"per second", func(s string) string { return figure(s, rate).String() }},
+		{"time each", func(s string) string { return micros(1e6 / figure(s, rate).Median) }},
+	}
 	if sc.job.Work == work.Reenter {
-		r.pairs(b, sc)
-		return
+		return append(columns, column{"allocations each", func(s string) string {
+			n := figure(s, allocs).Median
+			if n < 0 {
+				return ""
+			}
+			return number(math.Round(100*n) / 100)
+		}})
 	}
-	b.WriteString("| subject | per second | time each | wait p50 | wait p99 | longest wait | entries per worker |\n|---|---|---|---|---|---|---|\n")
-	for _, s := range sc.subjects {
-		if len(r.Scenarios[sc.id][s]) == 0 {
-			continue
-		}
-		rates := over(r.values(sc.id, s, rate))
-		p50, p99 := over(r.values(sc.id, s, wait(.5))), over(r.values(sc.id, s, wait(.99)))
-		waits := "| | | "
-		if len(r.Scenarios[sc.id][s][0].Waits) > 0 {
-			waits = fmt.Sprintf("| %s | %s | %s ", micros(p50.Median), micros(p99.Median), micros(over(r.values(sc.id, s, wait(1))).High))
-		}
-		waits += "|"
-		if got := r.Scenarios[sc.id][s][0]; got.Most > 0 {
-			waits += fmt.Sprintf(" %s – %s |", figures.Number(got.Fewest), figures.Number(got.Most))
-		} else {
-			waits += " |"
-		}
-		fmt.Fprintf(b, "| %s | %s (%s – %s) | %s %s\n", s, number(rates.Median), number(rates.Low), number(rates.High), micros(1e6/rates.Median), waits)
-	}
-}
-
-// pairs writes the table of a scenario that does pairs in the process.
-func (r *report) pairs(b *strings.Builder, sc scenario) {
-	b.WriteString("| subject | per second | time each | allocations each |\n|---|---|---|---|\n")
-	for _, s := range sc.subjects {
-		if len(r.Scenarios[sc.id][s]) == 0 {
-			continue
-		}
-		rates, allocated := over(r.values(sc.id, s, rate)), ""
-		if n := over(r.values(sc.id, s, allocs)).Median; n >= 0 {
-			allocated = number(math.Round(100*n) / 100)
-		}
-		fmt.Fprintf(b, "| %s | %s (%s – %s) | %s | %s |\n", s, number(rates.Median), number(rates.Low), number(rates.High), micros(1e6/rates.Median), allocated)
-	}
-}
-
-// extras writes the table of a scenario that has its own figures.
-func (r *report) extras(b *strings.Builder, sc scenario) {
-	var names []string
-	for _, s := range sc.subjects {
-		for _, got := range r.Scenarios[sc.id][s] {
-			names = slices.Sorted(maps.Keys(got.Extra))
-		}
-	}
-	fmt.Fprintf(b, "| subject | %s |\n|---|%s\n", strings.Join(names, " | "), strings.Repeat("---|", len(names)))
-	for _, s := range sc.subjects {
-		if len(r.Scenarios[sc.id][s]) == 0 {
-			continue
-		}
-		fmt.Fprintf(b, "| %s |", s)
-		for _, name := range names {
-			fmt.Fprintf(b, " %s |", number(over(r.values(sc.id, s, extra(name))).Median))
-		}
-		b.WriteString("\n")
-	}
+	return append(columns,
+		waits("wait p50", .5, median), waits("wait p99", .99, median), waits("longest wait", 1, func(s spread) float64 { return s.High }),
+		column{"entries per worker", func(s string) string {
+			if rounds[s][0].Most == 0 {
+				return ""
+			}
+			return fmt.Sprintf("%s – %s", figures.Number(rounds[s][0].Fewest), figures.Number(rounds[s][0].Most))
+		}})
 }
 
 // table returns the targets as a table for a terminal: all of them, or only those that
 // were measured.
 func (r *report) table(all bool) string {
-	lines := [][]string{{"", "compared with", "Holdfast", "goal", "met"}}
-	for _, w := range r.Targets {
-		if w.Missing != "" && !all {
-			continue
-		}
-		lines = append(lines, []string{w.Name, w.Against, w.value(), w.goal(), w.met()})
-	}
-	widths := make([]int, len(lines[0]))
-	for _, line := range lines {
-		for i, text := range line {
-			widths[i] = max(widths[i], len([]rune(text)))
-		}
-	}
 	var b strings.Builder
-	for _, line := range lines {
-		for i, text := range line {
-			b.WriteString(text)
-			if i < len(line)-1 {
-				b.WriteString(strings.Repeat(" ", widths[i]-len([]rune(text))+2))
-			}
+	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "\tcompared with\tHoldfast\tgoal\tmet")
+	for _, w := range r.Targets {
+		if w.Missing == "" || all {
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", w.Name, w.Against, w.value(), w.goal(), w.met())
 		}
-		b.WriteString("\n")
 	}
+	_ = table.Flush() // to memory
 	return b.String()
 }
 

@@ -4,6 +4,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"slices"
 )
@@ -13,6 +14,10 @@ type spread struct {
 	Median float64 `json:"median"`
 	Low    float64 `json:"low"`  // lowest
 	High   float64 `json:"high"` // highest
+}
+
+func (s spread) String() string {
+	return fmt.Sprintf("%s (%s – %s)", number(s.Median), number(s.Low), number(s.High))
 }
 
 // MarshalJSON writes null for what JSON has no number for: infinity, of a ratio to
