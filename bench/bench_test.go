@@ -346,11 +346,12 @@ func TestNoEntries(t *testing.T) {
 		{none + none + none + five, 0, 1},
 	} {
 		s := &suite{
+			report:   &report{Refused: make(map[string]string), measured: newMeasured()},
 			programs: map[string]*program{ours: {in: nopCloser{io.Discard}, out: bufio.NewReader(strings.NewReader(test.answers))}},
-			refused:  make(map[string]string), log: io.Discard, got: newMeasured(),
+			log:      io.Discard,
 		}
 		s.measureOne(t.Context(), 0, scenario{id: "a", job: work.Job{Work: work.Contend}}, ours)
-		got := s.got.Scenarios["a"][ours]
+		got := s.Scenarios["a"][ours]
 		if len(got) != test.results || len(s.failed) != test.failed || len(got) > 0 && got[0].Entries != 5 {
 			t.Errorf("%q: got %+v, failures %v", test.answers, got, s.failed)
 		}

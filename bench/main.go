@@ -32,7 +32,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-go/holdfast/bench/internal/start"
 	"github.com/holdfast-go/holdfast/bench/internal/work"
 )
 
@@ -128,133 +127,42 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 
 	began := time.Now()
 	s := &suite{
-		programs: make(map[string]*program), missing: make(map[string]string), refused: make(map[string]string),
-		rounds: *rounds, warmup: int(measure.Milliseconds() / 3), measure: int(measure.Milliseconds()),
-		log: stderr, got: newMeasured(),
+		report: &report{
+			Began: began, Versions: make(map[string]string), Missing: make(map[string]string), Refused: make(map[string]string), Rounds: *rounds,
+			Machine:  fmt.Sprintf("%d CPUs, %s/%s, %s", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version()),
+			measured: newMeasured(), scenarios: append(scenarios, tap...),
+		},
+		programs: make(map[string]*program), places: make(map[string]string),
+		warmup: int(measure.Milliseconds() / 3), measure: int(measure.Milliseconds()),
+		log: stderr,
 	}
-	r := &report{
-		Began: began, Versions: make(map[string]string), Missing: s.missing, Refused: s.refused, Rounds: *rounds,
-		Machine:  fmt.Sprintf("%d CPUs, %s/%s, %s", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version()),
-		measured: s.got, scenarios: append(scenarios, tap...),
-	}
-	servers, err := s.start(ctx, root, r)
-	defer func() {
-		s.closePlaces()
-		for _, p := range s.programs {
-			_ = p.end() // its results have arrived
-		}
-		for _, server := range servers {
-			_ = server.Stop()
-		}
-	}()
-	if err != nil {
+	defer s.stop()
+	if err := s.start(ctx, root); err != nil {
 		return err
 	}
 	if err := s.run(ctx, scenarios); err != nil {
 		return err
 	}
-	if err := s.count(ctx, tap, servers[start.ZooKeeper].Addr()); err != nil {
+	if err := s.count(ctx, tap); err != nil {
 		return err
 	}
-	r.Targets = s.got.targets()
-	r.figures = s.got.figures()
-	r.Took = time.Since(began).Round(time.Second).String()
-	for _, err := range s.failed {
-		r.Failed = append(r.Failed, err.Error())
-	}
-	fmt.Fprintf(stdout, "\n%s", r.table(*some == ""))
-	for name, why := range s.missing {
+	s.Targets, s.report.figures = s.targets(), s.measured.figures()
+	s.Took = time.Since(began).Round(time.Second).String()
+	fmt.Fprintf(stdout, "\n%s", s.table(*some == ""))
+	for name, why := range s.Missing {
 		fmt.Fprintf(stdout, "not measured: %s: %s\n", name, why)
 	}
 	if *out != "" {
-		if err := draw(ctx, root, *out, r.figures); err != nil {
+		if err := draw(ctx, root, *out, s.report.figures); err != nil {
 			return err
 		}
-		if err := r.write(*out, filepath.Join(root, "bench", "remarks.md")); err != nil {
+		if err := s.write(*out, filepath.Join(root, "bench", "remarks.md")); err != nil {
 			return err
 		}
-		fmt.Fprintf(stdout, "\nwrote RESULTS.md, results.json and %d plots to %s\n", len(r.figures), *out)
+		fmt.Fprintf(stdout, "\nwrote RESULTS.md, results.json and %d plots to %s\n", len(s.report.figures), *out)
 	}
-	fmt.Fprintf(stdout, "took %s\n", r.Took)
+	fmt.Fprintf(stdout, "took %s\n", s.Took)
 	return errors.Join(s.failed...)
-}
-
-// start starts the servers, relays and subjects that the report's scenarios need. It
-// records what is not installed, and requires only ZooKeeper. It returns the servers it
-// has started even on error.
-func (s *suite) start(ctx context.Context, root string, r *report) (map[string]*start.Server, error) {
-	servers := make(map[string]*start.Server)
-	missing := make(map[string]error)
-	needed, kinds := make(map[string]bool), map[string]bool{start.ZooKeeper: true}
-	for _, sc := range r.scenarios {
-		kinds[placeOf[sc.at].kind] = true
-		for _, subject := range sc.subjects {
-			needed[subject] = true
-		}
-	}
-	for _, peer := range start.Peers() {
-		kinds[peer.Server] = kinds[peer.Server] || needed[peer.Name]
-	}
-	for _, kind := range []string{start.ZooKeeper, start.ZooKeeperForced, start.ZooKeeperLarge, start.Etcd, start.Redis} {
-		if !kinds[kind] {
-			continue
-		}
-		server, err := start.Start(ctx, kind)
-		switch {
-		case err == nil:
-			servers[kind] = server
-			r.Versions[kind] = server.Version()
-		case errors.Is(err, start.ErrNotInstalled) && (kind == start.Etcd || kind == start.Redis):
-			missing[kind] = err
-		default:
-			return servers, err
-		}
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return servers, err
-	}
-	if err := s.openPlaces(r.scenarios, servers); err != nil {
-		return servers, err
-	}
-	add := func(name, server string, argv []string) error {
-		p, err := run(ctx, name, server, argv)
-		if err != nil {
-			return err
-		}
-		s.programs[name] = p
-		r.Versions[name] = p.version
-		return nil
-	}
-	for name := range builtIn {
-		if !needed[name] {
-			continue
-		}
-		if err := add(name, servers[start.ZooKeeper].Addr(), []string{self, "-subject", name}); err != nil {
-			return servers, err
-		}
-	}
-	for _, peer := range start.Peers() {
-		if !needed[peer.Name] {
-			continue
-		}
-		err := missing[peer.Server]
-		var argv []string
-		if err == nil {
-			fmt.Fprintf(s.log, "building %s\n", peer.Name)
-			argv, err = peer.Command(ctx, root)
-		}
-		if err == nil {
-			err = add(peer.Name, servers[peer.Server].Addr(), argv)
-		} else if errors.Is(err, start.ErrNotInstalled) {
-			s.missing[peer.Name] = err.Error()
-			err = nil
-		}
-		if err != nil {
-			return servers, err
-		}
-	}
-	return servers, nil
 }
 
 // moduleRoot returns the root of this program's module.

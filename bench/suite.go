@@ -6,27 +6,32 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
-	"github.com/holdfast-go/holdfast/bench/internal/delay"
 	"github.com/holdfast-go/holdfast/bench/internal/work"
 )
 
-// A suite is one run of the benchmarks.
+// A suite is one run of the benchmarks, which fills its report.
 type suite struct {
-	programs map[string]*program
-	places   map[string]string // addresses
-	relays   []*delay.Relay    // of places
-	missing  map[string]string // subjects that are not installed, and why
-	failed   []error           // of jobs
-	refused  map[string]string // by scenario and subject: why the subject cannot do it
+	*report
 
-	rounds          int
+	programs  map[string]*program
+	places    map[string]string // addresses
+	zooKeeper string            // the address of the subjects' own server
+	stops     []func()          // stop what has been started
+
 	warmup, measure int // milliseconds
 	log             io.Writer
 
-	jobs int // so far; each has its own directory
-	got  *measured
+	jobs   int     // so far; each has its own directory
+	failed []error // of jobs; see also Failed
+}
+
+// fail records that a job failed.
+func (s *suite) fail(sc scenario, err error) {
+	err = fmt.Errorf("%s: %w", sc.id, err)
+	s.failed, s.Failed = append(s.failed, err), append(s.Failed, err.Error())
 }
 
 // warmingUp is the round whose results are dropped.
@@ -37,7 +42,7 @@ const warmingUp = -1
 // So whatever else happens on the machine affects all subjects, and figures that
 // are compared were measured within seconds of each other.
 func (s *suite) run(ctx context.Context, scenarios []scenario) error {
-	for round := warmingUp; round < s.rounds; round++ {
+	for round := warmingUp; round < s.Rounds; round++ {
 		for _, sc := range scenarios {
 			if (sc.setup || sc.cold) && round == warmingUp || sc.rounds > 0 && round >= sc.rounds {
 				continue
@@ -57,7 +62,7 @@ func (s *suite) run(ctx context.Context, scenarios []scenario) error {
 // measureOne has a subject do a scenario's job once.
 func (s *suite) measureOne(ctx context.Context, round int, sc scenario, subject string) {
 	p := s.programs[subject]
-	if p == nil || s.refused[sc.id+" "+subject] != "" {
+	if p == nil || s.Refused[sc.id+" "+subject] != "" {
 		return
 	}
 	j := s.job(sc)
@@ -67,7 +72,7 @@ func (s *suite) measureOne(ctx context.Context, round int, sc scenario, subject 
 	if sc.before != nil {
 		after, err := sc.before(ctx, j)
 		if err != nil {
-			s.failed = append(s.failed, fmt.Errorf("%s: %w", sc.id, err))
+			s.fail(sc, err)
 			return
 		}
 		defer after()
@@ -76,7 +81,7 @@ func (s *suite) measureOne(ctx context.Context, round int, sc scenario, subject 
 	for tries := 1; ok && round != warmingUp && r.Entries == 0 && r.Extra == nil; tries++ {
 		// Something else kept the machine busy throughout.
 		if tries == 3 {
-			s.failed = append(s.failed, fmt.Errorf("%s: %s took no lock while it was measured, %d times", sc.id, subject, tries))
+			s.fail(sc, fmt.Errorf("%s took no lock while it was measured, %d times", subject, tries))
 			return
 		}
 		r, ok = s.do(p, sc, s.job(sc))
@@ -84,12 +89,12 @@ func (s *suite) measureOne(ctx context.Context, round int, sc scenario, subject 
 	if !ok || round == warmingUp {
 		return
 	}
-	s.got.add(sc.id, subject, r)
+	s.add(sc.id, subject, r)
 	what := fmt.Sprintf("%.4g/s", rate(r))
 	if len(r.Extra) > 0 {
 		what = fmt.Sprint(r.Extra)
 	}
-	fmt.Fprintf(s.log, "round %d of %d  %-36s %-16s %s\n", round+1, s.rounds, sc.id, subject, what)
+	fmt.Fprintf(s.log, "round %d of %d  %-36s %-16s %s\n", round+1, s.Rounds, sc.id, subject, what)
 }
 
 // job returns a scenario's job, with a new directory.
@@ -116,12 +121,12 @@ func (s *suite) do(p *program, sc scenario, j work.Job) (work.Result, bool) {
 	r, err := p.do(j)
 	switch {
 	case err != nil:
-		s.failed = append(s.failed, fmt.Errorf("%s: %w", sc.id, err))
+		s.fail(sc, err)
 		fmt.Fprintf(s.log, "%-50s %-16s FAILED: %v\n", sc.id, p.name, err)
-		s.refused[sc.id+" "+p.name] = "it failed"
+		s.Refused[sc.id+" "+p.name] = "it failed"
 		return r, false
 	case r.Unsupported != "":
-		s.refused[sc.id+" "+p.name] = r.Unsupported
+		s.Refused[sc.id+" "+p.name] = r.Unsupported
 		fmt.Fprintf(s.log, "%-50s %-16s %s\n", sc.id, p.name, r.Unsupported)
 		return r, false
 	}
@@ -131,7 +136,7 @@ func (s *suite) do(p *program, sc scenario, j work.Job) (work.Result, bool) {
 // count counts requests per grant. It does each job twice, for a shorter and for a
 // longer time, and takes the difference, which excludes the requests with which
 // sessions begin and end.
-func (s *suite) count(ctx context.Context, scenarios []scenario, zooKeeper string) error {
+func (s *suite) count(ctx context.Context, scenarios []scenario) error {
 	for _, sc := range scenarios {
 		for _, subject := range sc.subjects {
 			if err := ctx.Err(); err != nil {
@@ -141,7 +146,7 @@ func (s *suite) count(ctx context.Context, scenarios []scenario, zooKeeper strin
 			if p == nil {
 				continue
 			}
-			if err := s.countOne(p, sc, zooKeeper); err != nil {
+			if err := s.countOne(p, sc); err != nil {
 				return err
 			}
 		}
@@ -149,11 +154,11 @@ func (s *suite) count(ctx context.Context, scenarios []scenario, zooKeeper strin
 	return nil
 }
 
-func (s *suite) countOne(p *program, sc scenario, zooKeeper string) error {
+func (s *suite) countOne(p *program, sc scenario) error {
 	var grants [2]float64
 	var seen [2]map[string]float64
 	for i, millis := range []int{s.measure / 3, 3 * s.measure / 2} {
-		t, err := tapped(zooKeeper)
+		t, err := tapped(s.zooKeeper)
 		if err != nil {
 			return err
 		}
@@ -171,25 +176,15 @@ func (s *suite) countOne(p *program, sc scenario, zooKeeper string) error {
 	for what := range seen[0] {
 		r.Extra[what] = (seen[1][what] - seen[0][what]) / n
 	}
-	s.got.add(sc.id, p.name, r)
+	s.add(sc.id, p.name, r)
 	fmt.Fprintf(s.log, "counted       %-36s %-16s %v\n", sc.id, p.name, r.Extra)
 	return nil
 }
 
 // only returns the scenarios with one of the parts in their ids, or all of them if
 // there are no parts.
-func only(scenarios []scenario, parts []string) (kept []scenario) {
-	for _, sc := range scenarios {
-		if len(parts) == 0 {
-			kept = append(kept, sc)
-			continue
-		}
-		for _, part := range parts {
-			if strings.Contains(sc.id, part) {
-				kept = append(kept, sc)
-				break
-			}
-		}
-	}
-	return kept
+func only(scenarios []scenario, parts []string) []scenario {
+	return slices.DeleteFunc(scenarios, func(sc scenario) bool {
+		return parts != nil && !slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(sc.id, part) })
+	})
 }

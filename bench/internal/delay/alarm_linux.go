@@ -43,18 +43,11 @@ func (a *alarm) until(t time.Time) {
 		return
 	}
 	at := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(left))}
-	if err := a.control(func(fd int) error { return unix.TimerfdSettime(fd, 0, &at, nil) }); err != nil {
-		return // closed
+	var err error
+	closed := a.conn.Control(func(fd uintptr) { err = unix.TimerfdSettime(int(fd), 0, &at, nil) })
+	if closed != nil || err != nil {
+		return
 	}
 	var expirations [8]byte
 	_, _ = a.file.Read(expirations[:]) // it fails if closed
-}
-
-// control calls f with the file's descriptor, unless the file is closed.
-func (a *alarm) control(f func(fd int) error) error {
-	var err error
-	if closed := a.conn.Control(func(fd uintptr) { err = f(int(fd)) }); closed != nil {
-		return closed
-	}
-	return err
 }

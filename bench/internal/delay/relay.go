@@ -3,6 +3,7 @@
 package delay
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -147,10 +148,7 @@ func pump(dst io.Writer, src io.Reader, delay time.Duration, until func(time.Tim
 		buf := make([]byte, 64<<10)
 		for {
 			n, err := src.Read(buf)
-			c := chunk{due: time.Now().Add(delay)}
-			if n > 0 {
-				c.data = append([]byte(nil), buf[:n]...)
-			}
+			c := chunk{time.Now().Add(delay), bytes.Clone(buf[:n])}
 			if n > 0 || err != nil {
 				select {
 				case chunks <- c:

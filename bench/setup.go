@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/bench/internal/delay"
+	"github.com/holdfast-go/holdfast/bench/internal/start"
+)
+
+// A place is where a scenario has its server, if that is not the subject's own.
+type place struct {
+	kind  string        // of the server
+	delay time.Duration // between it and its clients, in each direction
+}
+
+// The names of the places.
+const (
+	far       = "far"
+	farForced = "far-forced" // with a server that forces its log to disk
+	near      = "near"       // the same, without a delay
+	large     = "large"      // with a server that has memory for the bulk scenarios
+)
+
+var placeOf = map[string]place{
+	far:       {start.ZooKeeper, oneWay},
+	farForced: {start.ZooKeeperForced, oneWay},
+	near:      {start.ZooKeeper, 0},
+	large:     {start.ZooKeeperLarge, 0},
+}
+
+// start starts the servers, relays and subjects that the scenarios need. It records what is
+// not installed, and requires only ZooKeeper. What it has started even on error, stop stops.
+func (s *suite) start(ctx context.Context, root string) error {
+	needed, kinds := make(map[string]bool), map[string]bool{start.ZooKeeper: true}
+	for _, sc := range s.scenarios {
+		kinds[placeOf[sc.at].kind] = true
+		for _, subject := range sc.subjects {
+			needed[subject] = true
+		}
+	}
+	for _, peer := range start.Peers() {
+		kinds[peer.Server] = kinds[peer.Server] || needed[peer.Name]
+	}
+	addrs, missing := make(map[string]string), make(map[string]error)
+	for _, kind := range []string{start.ZooKeeper, start.ZooKeeperForced, start.ZooKeeperLarge, start.Etcd, start.Redis} {
+		if !kinds[kind] {
+			continue
+		}
+		server, err := start.Start(ctx, kind)
+		switch {
+		case err == nil:
+			s.stops = append(s.stops, func() { _ = server.Stop() })
+			addrs[kind], s.Versions[kind] = server.Addr(), server.Version()
+		case errors.Is(err, start.ErrNotInstalled) && (kind == start.Etcd || kind == start.Redis):
+			missing[kind] = err
+		default:
+			return err
+		}
+	}
+	s.zooKeeper = addrs[start.ZooKeeper]
+	if err := s.openPlaces(addrs); err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	for name := range builtIn {
+		if needed[name] {
+			if err := s.startProgram(ctx, name, s.zooKeeper, []string{self, "-subject", name}); err != nil {
+				return err
+			}
+		}
+	}
+	for _, peer := range start.Peers() {
+		if !needed[peer.Name] {
+			continue
+		}
+		err := missing[peer.Server]
+		var argv []string
+		if err == nil {
+			fmt.Fprintf(s.log, "building %s\n", peer.Name)
+			argv, err = peer.Command(ctx, root)
+		}
+		if errors.Is(err, start.ErrNotInstalled) {
+			s.Missing[peer.Name] = err.Error()
+			continue
+		}
+		if err == nil {
+			err = s.startProgram(ctx, peer.Name, addrs[peer.Server], argv)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// startProgram starts a subject.
+func (s *suite) startProgram(ctx context.Context, name, server string, argv []string) error {
+	p, err := run(ctx, name, server, argv)
+	if err != nil {
+		return err
+	}
+	s.stops = append(s.stops, func() { _ = p.end() }) // its results have arrived
+	s.programs[name], s.Versions[name] = p, p.version
+	return nil
+}
+
+// openPlaces finds the addresses of the places that the scenarios need, and starts the
+// relays for them.
+func (s *suite) openPlaces(servers map[string]string) error {
+	for _, sc := range s.scenarios {
+		at, ok := placeOf[sc.at]
+		switch {
+		case !ok || s.places[sc.at] != "":
+			continue
+		case at.delay == 0:
+			s.places[sc.at] = servers[at.kind]
+			continue
+		}
+		relay, err := delay.Start(servers[at.kind], at.delay)
+		if err != nil {
+			return err
+		}
+		s.stops = append(s.stops, relay.Close)
+		s.places[sc.at] = relay.Addr()
+		fmt.Fprintf(s.log, "relay with %v in each direction, of which it takes %v itself\n", at.delay, relay.Own().Round(time.Microsecond))
+	}
+	return nil
+}
+
+// stop stops what start has started, what came last first.
+func (s *suite) stop() {
+	for _, stop := range slices.Backward(s.stops) {
+		stop()
+	}
+}
