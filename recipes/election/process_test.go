@@ -149,6 +149,7 @@ func TestKilledLeaders(t *testing.T) {
 		}
 		start()
 	}
+	untilWorking(t, m, leader) // or its term has no mark
 	for _, kill := range candidates {
 		kill()
 	}
