@@ -310,7 +310,7 @@ func (o *observer) forget() {
 }
 
 // noteLocked notes that callers are about to learn that c holds the lock; nil: it is free.
-// latest says that they have heard of no change since the look that found c began.
+// latest says that no change was heard since the look that found c began.
 func (o *observer) noteLocked(c *Contender, latest bool) {
 	if y := o.youngest.Load(); c != nil && (latest || y == nil || c.Token > y.Token) {
 		o.youngest.Store(c)
@@ -340,13 +340,13 @@ func (l *own) told(c *Contender) {
 	o.mu.Lock()
 	o.noteLocked(c, false)
 	o.mu.Unlock()
-	o.outdate()
+	o.outdate() // after that: a look that it wakes finds c noted
 }
 
-// overtakes reports whether this process was told of a younger holder than itself, with the
-// tenure of which the node is at path. Then its node is gone, and the news of that are on their
-// way; or another client has made a node with a lower number. Either way neither CachedHolder nor
-// Holder may name this process without asking.
+// overtakes reports whether callers were told of a holder that is younger than this process, which
+// holds the lock by the node at path, under token. Then that node is gone, and the news of it is on
+// its way; or another client has made a node with a lower number. Either way neither CachedHolder
+// nor Holder may name this process without asking.
 func (y *memory) overtakes(path string, token uint64) bool {
 	o := y.Load()
 	if o == nil {

@@ -59,7 +59,9 @@ func runHost(connect, store string) error {
 		return err
 	}
 	endpoint := listener.Addr().String() // in production: an address that other machines can reach
-	m, err := manager.Open(ctx, manager.Config{Servers: servers, Chroot: chroot, Endpoint: endpoint, SessionTimeout: 4 * time.Second})
+	opening, opened := context.WithTimeout(ctx, 20*time.Second)
+	defer opened()
+	m, err := manager.Open(opening, manager.Config{Servers: servers, Chroot: chroot, Endpoint: endpoint, SessionTimeout: 4 * time.Second})
 	if err != nil {
 		return err
 	}
@@ -95,7 +97,12 @@ func demonstrate(given string) error {
 			return err
 		}
 		processes = append(processes, p)
-		d.endpoints = append(d.endpoints, (<-lines).Text)
+		select {
+		case line := <-lines:
+			d.endpoints = append(d.endpoints, line.Text)
+		case <-p.Ended():
+			return fmt.Errorf("%s did not start: %w; see its own message above", p.Name, p.Wait())
+		}
 	}
 	var sending sync.WaitGroup
 	for n := range messages {

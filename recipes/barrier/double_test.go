@@ -499,17 +499,24 @@ func TestF265_GivenUpBefore(t *testing.T) {
 	})
 }
 
+// givesUp has a caller of p enter, and give up. What p asks of the server after that is held back.
+func givesUp(t *testing.T, c *recipetest.Cluster, p process) *zktest.Block {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	gives := enter(t, ctx, p)
+	synctest.Wait()
+	requests := c.Srv.Faults().BlockRequests(recipetest.SessionOf(p.m))
+	cancel()
+	gives.WantErr("given up", context.Canceled)
+	return requests
+}
+
 // A caller gives up, and the round begins with it before its node is gone. It has left, and
 // has not died.
 func TestF265_GivesUpAsTheRoundBegins(t *testing.T) {
 	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		all := processes(c, 2, 2)
-		ctx, cancel := context.WithCancel(t.Context())
-		gives := enter(t, ctx, all[0])
-		synctest.Wait()
-		requests := c.Srv.Faults().BlockRequests(recipetest.SessionOf(all[0].m))
-		cancel()
-		gives.WantErr("given up", context.Canceled)
+		requests := givesUp(t, c, all[0])
 		for range 2 { // ends its watch, and reads the record
 			synctest.Wait()
 			requests.Let(1)
@@ -1006,19 +1013,14 @@ func TestF265_LostAndGivesUp(t *testing.T) {
 // ZooKeeper refuses to let a member leave. Its node goes all the same, so the others do not wait
 // for it: they are told that it has died.
 func TestF265_LeaveIsRefused(t *testing.T) {
-	recipetest.Bubbles(t, map[string]bool{"leave": false, "enter, and gives up": true}, func(t *testing.T, c *recipetest.Cluster, givesUp bool) {
+	recipetest.Bubbles(t, map[string]bool{"leave": false, "enter, and gives up": true}, func(t *testing.T, c *recipetest.Cluster, waits bool) {
 		all := processes(c, 2, 2)
 		refuse := func() {
 			c.Srv.Faults().FailRequest(zktest.Match{Session: recipetest.SessionOf(all[0].m), Op: zktest.OpMulti, Times: zktest.Every}, zktest.CodeNoAuth)
 		}
 		var other *Stage
-		if givesUp {
-			ctx, cancel := context.WithCancel(t.Context())
-			gives := enter(t, ctx, all[0])
-			synctest.Wait()
-			requests := c.Srv.Faults().BlockRequests(recipetest.SessionOf(all[0].m))
-			cancel()
-			gives.WantErr("given up", context.Canceled)
+		if waits {
+			requests := givesUp(t, c, all[0])
 			var err error
 			if other, err = all[1].d.Enter(t.Context()); err != nil {
 				t.Fatal(err)

@@ -62,6 +62,9 @@ func (p *Process) Signal(s os.Signal) error {
 	return nil
 }
 
+// Ended returns a channel that is closed when the process has ended.
+func (p *Process) Ended() <-chan struct{} { return p.ended }
+
 // Wait waits until the process has ended, and returns an error if it failed.
 func (p *Process) Wait() error {
 	<-p.ended

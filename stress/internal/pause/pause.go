@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pause waits, and not for longer than it makes sense.
+// Package pause waits, and not for longer than it makes sense: for a time, while workers are to stay
+// inside, and before a connection lets something through.
 package pause
 
 import (

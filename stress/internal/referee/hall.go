@@ -53,8 +53,12 @@ func (h *Hall) Enter(round uint64, worker int) (file string, leave func() error,
 	if err != nil {
 		return "", nil, fmt.Errorf("opening the referee's file of a round: %w", err)
 	}
-	if alone, err := flock.Lock(f, flock.Exclusive); err != nil || !alone {
-		return "", nil, fmt.Errorf("locking %s: %t, %w", file, alone, err)
+	alone, err := flock.Lock(f, flock.Exclusive)
+	if err == nil && !alone {
+		err = errors.New("another process holds it, which only this worker may")
+	}
+	if err != nil {
+		return "", nil, errors.Join(fmt.Errorf("locking the referee's file %s: %w", file, err), f.Close())
 	}
 	return file, f.Close, nil
 }
@@ -140,8 +144,8 @@ func (h *Hall) forget(round uint64) error {
 }
 
 // Kept reports whether the node at path, which is left, is one that a barrier keeps: its record,
-// its directory, or the node of a member that has left a round. If others run beside the barrier,
-// only paths that contain its name are.
+// its directory, or the node of a member that has left a round. Only paths below one that begins
+// with barrier can be such nodes; if that is empty, all can.
 func Kept(node, barrier string) bool {
 	return !strings.HasPrefix(path.Base(node), "in-") && strings.Contains(node, "/"+barrier)
 }
