@@ -913,6 +913,7 @@ func TestMutexDropped(t *testing.T) {
 			h := mustLockMutex(c.t, x)
 			c.srv.ExpireSession(session(x.lock.m))
 			<-h.Lost()
+			runtime.KeepAlive(h) // a collection during the wait would find it dropped while it holds
 		}, "was lost, and its Hold was dropped"},
 	}
 	for name, test := range drops {
@@ -923,7 +924,7 @@ func TestMutexDropped(t *testing.T) {
 			test.drop(c, x)
 			waitForDropped(t, x.lock.m, c.log, 1)
 			if len(c.log.with(test.says)) != 1 {
-				t.Errorf("the log has no line with %q", test.says)
+				t.Errorf("the log has no line with %q:\n%s", test.says, strings.Join(c.log.with(""), "\n"))
 			}
 			runtime.KeepAlive(x)
 		})
