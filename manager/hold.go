@@ -144,8 +144,12 @@ func (h Hold) Release() *futures.Future[struct{}] {
 	if h.share == nil {
 		return zeroReleased
 	}
-	if _, e := h.giveUp(); e == state.Nothing {
+	_, e, p := h.leave()
+	switch {
+	case e == state.Nothing:
 		return futures.Resolved(struct{}{}, error(h.dead("release")))
+	case p != nil:
+		return p.released.Future()
 	}
 	return h.share.releasedFuture()
 }
@@ -185,32 +189,44 @@ func (h Hold) Leave() error {
 // returns the round's word as it was before, and the effect: Left if the holder
 // has other handles, Nothing if this one was released before, else that of
 // share.leave.
+func (h Hold) giveUp() (state.Word, state.Effect) {
+	w, e, _ := h.leave()
+	return w, e
+}
+
+// leave is giveUp. If others stay inside, it also returns the share's promises.
 //
 // It is the fast path, for a holder that has no other handle. See Lock.acquire.
-func (h Hold) giveUp() (state.Word, state.Effect) {
+func (h Hold) leave() (state.Word, state.Effect, *promises) {
 	s, sh := h.slot, h.share
 	hd := s.handle
 	if hd.first.Load() != nil || !hd.word.ReleaseOnly(h.gen) {
-		return h.giveUpSlow()
+		w, e := h.giveUpSlow()
+		return w, e, nil
 	}
 	if !hd.cleanups.empty() {
 		hd.cleanUp()
 	}
-	// The slot is ours since ReleaseOnly. As in recycle, inlined:
-	if hm := sh.lock.homeOf(hd); hm != nil {
-		hm.giveBack(s, h.gen)
-	} else {
-		s.giveBack(h.gen)
-	}
+	// The slot is ours since ReleaseOnly.
 	for lost := 0; ; lost++ {
 		w := sh.word.Load()
+		// With the word, since they share its cache line, which another processor may take
+		// away at the swap.
+		l, p := sh.lock, sh.promises()
 		if !w.Shared() {
-			sh.lock.noteRaces(lost)
-			return sh.leave()
+			l.noteRaces(lost)
+			s.recycle(l, h.gen)
+			w, e := sh.leave()
+			return w, e, nil
 		}
 		if sh.word.LeaveOthers(w) {
-			sh.lock.noteRaces(lost)
-			return w, state.Left
+			l.noteRaces(lost)
+			if hm := l.home.Load(); hm != nil && &hm.handle == hd { // as recycle begins, inlined
+				hm.giveBack(s, h.gen)
+			} else {
+				s.recycle(l, h.gen)
+			}
+			return w, state.Left, p
 		}
 	}
 }

@@ -26,7 +26,7 @@ func TestF065_OldHoldAfterItsSlotIsReused(t *testing.T) {
 		besides int // holders that keep slots
 	}{
 		{"a slot of the lock", 0},
-		{"a slot of the pool", maxHomes},
+		{"a slot of the pool", 1},
 	} {
 		t.Run(test.what, func(t *testing.T) {
 			l := retained(t)
@@ -125,13 +125,6 @@ func TestF065_EveryEntryHasItsOwnHandle(t *testing.T) {
 		t.Errorf("%d entries are counted, want %d", n, want)
 	}
 	wantState(t, l, state.Retained, 1)
-	homes := 0
-	for hm := l.home.Load(); hm != nil; hm = hm.next {
-		homes++
-	}
-	if homes != maxHomes {
-		t.Errorf("the lock has %d homes, want %d", homes, maxHomes)
-	}
 }
 
 // setHandles sets a slot's word: reaching its bounds by use would take years.

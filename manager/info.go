@@ -198,7 +198,7 @@ func (l *Lock) Stats() Stats {
 		Grants:      l.grants.Load(),
 		Joins:       l.joins.Load(),
 		Entries:     l.entries(),
-		LostRaces:   l.lostRaces.Load(),
+		LostRaces:   l.races(),
 		LongestRace: uint64(l.longestRace.Load()),
 		Foreign:     int(l.foreign.Load()),
 	}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/holdfast-go/holdfast/state"
 )
@@ -69,8 +70,7 @@ func newSlot(h *handle) *slot {
 // A home is a slot that a lock has for itself, for a caller that enters while the
 // process owns the lock. Such callers take it from each other by compare-and-swap
 // of its word, which costs less than the pool, and the generation of that word
-// counts them. A lock makes its homes when it is entered, up to maxHomes; those
-// for which there is none then are a crowd, and use the pool.
+// counts them. A caller that finds it taken uses the pool.
 //
 // A home's slot must be unreachable while a Hold has it, as any other slot: see
 // slot. So the home points to it only while the word is free, and the handle never
@@ -78,13 +78,48 @@ func newSlot(h *handle) *slot {
 type home struct {
 	handle
 
-	slot  *slot         // nil while it is taken; belongs to the goroutine that the word belongs to
-	crowd atomic.Uint64 // callers that entered without a home while this one was the lock's first
-	next  *home         // the lock's home that is older; nil for the oldest
+	slot    *slot         // nil while it is taken; belongs to the goroutine that the word belongs to
+	other   atomic.Uint64 // callers that entered without a home, after they had tried this one first
+	striped *stripes      // nil: there is only this home
 }
 
-// maxHomes is small, because callers try one home after the other.
-const maxHomes = 2
+// The stripes are what a lock gets instead of its one home when several processors want the
+// lock at once: homes in cache lines of their own. A caller begins with the one that its stack's
+// address chooses. So goroutines that run at the same time seldom write to the same line,
+// except for the round's word, and one that comes again finds its line where it left it.
+type stripes struct {
+	homes [numStripes]struct {
+		home
+		races atomic.Uint64 // lost by callers that begin here; see Stats.LostRaces
+		_     [48]byte      // up to 128 bytes: a processor fetches cache lines in pairs
+	}
+	older *home // which they replace
+}
+
+const (
+	numStripes = 8 // a power of two
+
+	// After so many lost races a lock gets its stripes, which take a kilobyte. Most locks
+	// never do.
+	stripeAfter = 16
+)
+
+// near returns the home that the caller begins with.
+func (c *stripes) near() *home { return &c.homes[spot()].home }
+
+// spot is a number below numStripes that differs between most goroutines, and stays the
+// same for each until the runtime moves its stack.
+func spot() uintptr {
+	var here byte
+	p := uintptr(unsafe.Pointer(&here))
+	return (p>>11 ^ p>>14) % numStripes
+}
+
+// furnish gives a new home its slot.
+func (hm *home) furnish() *home {
+	hm.slot = newSlot(&hm.handle)
+	return hm
+}
 
 // hold makes the Hold of a new holder of r, which has taken the home.
 func (hm *home) hold(sh *share, gen uint64) Hold {
@@ -107,48 +142,82 @@ func (hm *home) giveBack(s *slot, gen uint64) {
 // enter makes the Hold of a new holder of r, which this process owns.
 func (r *round) enter() Hold {
 	l := r.lock
-	first := l.home.Load()
-	n := 0
-	for hm := first; hm != nil; hm = hm.next {
-		if gen, ok := hm.word.Take(); ok {
-			return hm.hold(&r.share, gen)
-		}
-		if hm.word.Load().Generation() < state.LastGeneration {
-			n++
-		}
+	hm := l.near()
+	switch {
+	case hm == nil:
+		l.home.CompareAndSwap(nil, new(home).furnish())
+		hm = l.near()
+	case hm.word.Load().Generation() >= state.LastGeneration:
+		l.stripe() // it is worn out
+		hm = l.near()
 	}
-	if n < maxHomes {
-		hm := &home{next: first}
-		hm.slot = newSlot(&hm.handle)
-		gen, _ := hm.word.Take()
-		if l.home.CompareAndSwap(first, hm) {
-			return hm.hold(&r.share, gen)
-		}
-		// Another goroutine was first, and this home has no lock.
+	if gen, ok := hm.word.Take(); ok {
+		return hm.hold(&r.share, gen)
 	}
-	l.home.Load().crowd.Add(1)
+	hm.other.Add(1)
 	return newHold(&r.share)
 }
 
-// homes are those of a lock, newest first.
+// homes are those of a lock.
 type homes struct {
-	home atomic.Pointer[home] // the newest; nil until a caller enters
+	home atomic.Pointer[home] // nil until a caller enters; if it is striped, it is not used itself
+}
+
+// near returns the home that the caller begins with; nil if there is none yet.
+func (l *homes) near() *home {
+	hm := l.home.Load()
+	if hm != nil && hm.striped != nil {
+		hm = hm.striped.near()
+	}
+	return hm
+}
+
+// stripe gives the lock stripes that replace its present homes.
+func (l *homes) stripe() {
+	c := &stripes{older: l.home.Load()}
+	for i := range c.homes {
+		c.homes[i].furnish()
+	}
+	hm := &home{striped: c}
+	hm.word.Arm()                      // for good: acquire must not take it
+	l.home.CompareAndSwap(c.older, hm) // else another goroutine was first
+}
+
+// each yields each home of the lock, and the number of races that are counted there.
+func (l *homes) each(yield func(hm *home, races uint64) bool) {
+	hm := l.home.Load()
+	for hm != nil && hm.striped != nil {
+		c := hm.striped
+		for i := range c.homes {
+			if !yield(&c.homes[i].home, c.homes[i].races.Load()) {
+				return
+			}
+		}
+		hm = c.older
+	}
+	if hm != nil {
+		yield(hm, 0)
+	}
 }
 
 // homeOf returns the home with this handle; nil if it is a handle of the pool.
 func (l *homes) homeOf(h *handle) *home {
-	hm := l.home.Load()
-	for hm != nil && &hm.handle != h {
-		hm = hm.next
+	if hm := l.near(); hm != nil && &hm.handle == h {
+		return hm // nearly always
 	}
-	return hm
+	for hm := range l.each {
+		if &hm.handle == h {
+			return hm
+		}
+	}
+	return nil
 }
 
 // entries returns how many holders have entered the lock. No entry is counted by
 // itself: the word of a home counts with the swap that takes it.
 func (l *homes) entries() (n uint64) {
-	for hm := l.home.Load(); hm != nil; hm = hm.next {
-		n += hm.word.Load().Holders() + hm.crowd.Load()
+	for hm := range l.each {
+		n += hm.word.Load().Holders() + hm.other.Load()
 	}
 	return n
 }

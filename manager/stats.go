@@ -44,16 +44,33 @@ type counters struct {
 }
 
 // noteRaces counts the races that one operation lost.
-func (c *counters) noteRaces(lost int) {
-	if lost == 0 {
-		return
+func (l *Lock) noteRaces(lost int) {
+	if lost > 0 { // inlined
+		l.countRaces(uint64(lost))
 	}
-	c.lostRaces.Add(uint64(lost))
-	n := uint32(lost)
+}
+
+// countRaces counts n races that one operation lost. After many the lock gets its stripes,
+// and counts them there: one counter would be one more line to fight for.
+func (l *Lock) countRaces(n uint64) {
+	if hm := l.home.Load(); hm != nil && hm.striped != nil {
+		hm.striped.homes[spot()].races.Add(n)
+	} else if l.lostRaces.Add(n) >= stripeAfter && hm != nil {
+		l.stripe()
+	}
 	for {
-		old := c.longestRace.Load()
-		if old >= n || c.longestRace.CompareAndSwap(old, n) {
+		old := l.longestRace.Load()
+		if uint64(old) >= n || l.longestRace.CompareAndSwap(old, uint32(n)) {
 			return
 		}
 	}
+}
+
+// races returns the number of races lost.
+func (l *Lock) races() uint64 {
+	n := l.lostRaces.Load()
+	for _, races := range l.each {
+		n += races
+	}
+	return n
 }
