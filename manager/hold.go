@@ -280,6 +280,9 @@ func (h Hold) confirm(ctx context.Context, w state.Word, e state.Effect) error {
 		return h.error("unlock", errLeaseEnded)
 	}
 	released := h.Released()
+	if _, err, ok := released.Poll(); ok {
+		return h.wrap("unlock", err)
+	}
 	// A longer wait gains nothing: if no server can be reached for the session
 	// timeout, the session is over, and the node is gone with it.
 	limit := time.NewTimer(h.promises().tenure.session.Timeout())

@@ -442,7 +442,6 @@ func (x *Mutex) push(t *turn, try bool) error {
 		}
 		x.busy = true
 	}
-	t.waits = true
 	t.prev = x.last
 	if x.last == nil {
 		x.first = t
@@ -456,7 +455,7 @@ func (x *Mutex) push(t *turn, try bool) error {
 
 // remove takes t out of the line and reports whether it was there. The caller holds mu.
 func (x *Mutex) remove(t *turn) bool {
-	if !t.waits {
+	if t.prev == nil && x.first != t {
 		return false
 	}
 	if t.prev == nil {
@@ -469,7 +468,7 @@ func (x *Mutex) remove(t *turn) bool {
 	} else {
 		t.next.prev = t.prev
 	}
-	t.prev, t.next, t.waits = nil, nil, false
+	t.prev, t.next = nil, nil
 	x.waiting--
 	return true
 }

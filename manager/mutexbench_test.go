@@ -87,6 +87,26 @@ func BenchmarkMutexPair(b *testing.B) {
 	h.Release()
 }
 
+// BenchmarkMutexLinger measures Lock and Unlock of a mutex that its process keeps while it
+// is idle, and that no other goroutine wants.
+func BenchmarkMutexLinger(b *testing.B) {
+	x := benchMutex(b)
+	if err := x.SetLinger(time.Minute); err != nil {
+		b.Fatal(err)
+	}
+	ctx := context.Background()
+	b.ReportAllocs()
+	for b.Loop() {
+		h, err := x.Lock(ctx)
+		if err == nil {
+			err = h.Unlock(ctx)
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 // benchMutex returns a mutex that its process owns as long as goroutines want it.
 func benchMutex(b *testing.B) *Mutex {
 	b.Helper()

@@ -27,7 +27,6 @@ type signals struct {
 	merged   atomic.Pointer[mergers] // the rounds that were merged into this one, or what this one was merged into: see admitNext; nil: none
 
 	// Set when the share is made, and nil for most.
-	turn  *turn  // that the share belongs to
 	group *place // of a round that belongs to a LockAll: its place there
 
 	trace *trace // what the feed knows; its mu protects it. Nil if nothing is told
@@ -163,12 +162,4 @@ func (p *promises) raised() *upgrade {
 		return s.upgrade.Load()
 	}
 	return nil
-}
-
-// turn returns the turn that the share belongs to; nil if that is a round.
-func (p *promises) turn() *turn {
-	if p.io != nil {
-		return nil
-	}
-	return p.signalled.Load().turn
 }

@@ -4,6 +4,7 @@ package manager
 
 import (
 	"errors"
+	"unsafe"
 
 	"github.com/holdfast-go/holdfast/state"
 )
@@ -21,23 +22,30 @@ import (
 // The turn learns from a round of the private lock, its host, what a holder is told:
 // of the grant, of other processes that wait, and of the loss.
 type turn struct {
-	mutex   *Mutex
-	share   share
-	own     promises
-	signals signals
-	tenure  tenure // the host's, with the number of the turn
+	own    promises // first: see promises.turn
+	mutex  *Mutex
+	share  share
+	tenure tenure // the host's, with the number of the turn
 
-	// Protected by Mutex.mu.
-	prev, next *turn
-	waits      bool // it is in the line
+	prev, next *turn // in the line; protected by Mutex.mu
 }
+
+// turn returns the turn that the share belongs to; nil if that is a round. A turn begins with
+// its promises: a pointer back to it, in all promises, would cost each lock more than it is
+// worth to the few that belong to turns.
+func (p *promises) turn() *turn {
+	if p.io != nil {
+		return nil
+	}
+	return (*turn)(unsafe.Pointer(p))
+}
+
+const _ = -unsafe.Offsetof(turn{}.own) // does not compile unless it is 0
 
 // newTurn returns a turn that waits, and is not in the line yet.
 func newTurn(x *Mutex) *turn {
 	t := &turn{mutex: x}
 	t.share.lock = x.lock
-	t.signals.turn = t
-	t.own.signalled.Store(&t.signals)
 	t.share.made.Store(&t.own)
 	t.share.word.Apply(func(w state.Word) (state.Word, state.Effect) { return w.Arrive(false) })
 	return t
@@ -125,7 +133,7 @@ func (t *turn) learn(host *roundIO) {
 		t.share.seeContention()
 	}
 	if r := host.revokedBy(); r != nil {
-		t.signals.revoked.Settle(r, nil)
+		t.own.signals().revoked.Settle(r, nil)
 	}
 	if err, lost := errors.AsType[*Error](host.lostErr()); lost {
 		t.share.fail(err)
