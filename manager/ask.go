@@ -186,7 +186,7 @@ func (l *Lock) errorAbout(op string, err error) *Error {
 	return e
 }
 
-// askOwn has this process, which holds the lock or is about to, answer the question
+// ask has this process, which holds the lock or is about to, answer the question
 // itself.
 func (l *own) ask(ctx context.Context, own Contender, question []byte) (Answer, error) {
 	m := l.m

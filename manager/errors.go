@@ -124,7 +124,8 @@ type Error struct {
 	//
 	// TryLock lists the queue anew. For other calls the list can be up to 10 s old if
 	// more than two contenders are ahead. Then Holder may have nothing but Path, Kind,
-	// Sequence and Holds, if this process has read no node of the holder's process.
+	// Sequence and Holds, if this process has read no node of the holder's process. Its
+	// Token may be 0: unknown.
 	Holder *Contender
 
 	// Outage says for how long ZooKeeper had not answered, and why, when the error

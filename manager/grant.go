@@ -8,8 +8,8 @@ import "cmp"
 // lock in the process share it. Each holder of a [Mutex] has its own.
 type Grant struct {
 	// Token is the fencing token: the id of the ZooKeeper transaction that
-	// created the lock's node. The tokens of one lock's grants strictly increase,
-	// over sessions, processes and the re-creation of the lock's directory. Send
+	// created the lock's node. The tokens of an exclusive or write lock's grants strictly
+	// increase, over sessions, processes and the re-creation of the lock's directory. Send
 	// the token with every write to the resource that the lock protects, and have
 	// the resource refuse a token lower than the highest it has seen. Nothing
 	// else stops a process that was paused while it held the lock.
@@ -17,7 +17,8 @@ type Grant struct {
 	// The token of a read lock is above those of all earlier writers and below those of
 	// all later ones, with one exception: an upgraded Hold ([Hold.Upgrade]) writes with
 	// the token that it reads with, and readers that were beside it may have higher ones.
-	// So have the resource compare the tokens of writers only.
+	// So have the resource compare the tokens of writers only. A read beside this
+	// process's own write lock or upgraded Hold has the token of that.
 	Token uint64
 	// Path is the lock's node.
 	Path string

@@ -13,8 +13,8 @@ import (
 // readers in the queue. Holder finds the contenders of other ZooKeeper clients, too.
 //
 // If this process holds the lock, or the other lock of the pair, Holder returns this
-// process at once and sends no request, unless an earlier answer has named a holder whose
-// token is higher: then this process is about to learn that it has lost the lock. Otherwise
+// process at once and sends no request, unless the last answer has named a holder whose token
+// is higher, or none: this process may be about to learn that it has lost the lock. Otherwise
 // Holder sends two reads, however long the queue is, or one if the lock is free.
 //
 // The answer describes the server that was asked, and can be out of date in two ways.
@@ -34,16 +34,18 @@ func (l *Lock) Holder(ctx context.Context) (*Contender, error) {
 	if c := l.own().asHolder(); c != nil && ctx.Err() == nil && !l.observer.overtakes(c.Path, c.Token) {
 		return c, nil
 	}
-	var found *Contender
+	found := new(sighting)
 	err := l.m.call(ctx, op, l.Name(), func(s *zkio.Session) (err error) {
-		found, err = l.holder(s)
+		found.from = s.Zxid()
+		found.holder, err = l.holder(s)
+		found.upto = s.Zxid()
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	l.own().told(found)
-	return found, nil
+	return found.holder, nil
 }
 
 // Queue returns the lock's contenders in the order of their turns: those that hold the

@@ -45,7 +45,7 @@ type Lock struct {
 	counters
 	fetches   errand.Entry       // its entry in the pool's queue of fetches …
 	refetches errand.Entry       // … and in that of refetches
-	noted     state.AtomicEvents // InContexts, OtherKindTold
+	noted     state.AtomicEvents // what state.Events says "of a lock"
 	linger    lingerTime         // see SetLinger
 }
 
@@ -281,7 +281,7 @@ func (l *Lock) await(ctx context.Context, h Hold, op string) (Hold, error) {
 	err = h.wrap(op, err)
 	h.giveUp()
 	if e, ok := errors.AsType[*Error](err); ok && e.Holder != nil {
-		l.own().told(e.Holder)
+		l.own().toldBy(e)
 	}
 	return Hold{}, err
 }
@@ -324,8 +324,8 @@ func (l *Lock) TryLock(ctx context.Context) (Hold, error) {
 		select {
 		case <-t.granted.Future().Done(): // or failed
 		case <-t.whereabouts().known().Done():
-			// Look for the position. If it has been cleared again, positionKnown
-			// returns another future.
+			// Look for the position. If it has been cleared again, known returns
+			// another future.
 		case <-ctx.Done():
 			return l.await(ctx, h, op)
 		}
@@ -442,7 +442,7 @@ func (l *Lock) nameHolder(ctx context.Context, e *Error, p *position) {
 		}
 	}
 	if e.Holder != nil {
-		l.own().told(e.Holder)
+		l.own().toldBy(e)
 	}
 }
 

@@ -176,7 +176,7 @@ func (x *Mutex) await(ctx context.Context, h Hold, op string) (Hold, error) {
 	err = x.explain(h, op, err)
 	h.giveUp()
 	if e, ok := errors.AsType[*Error](err); ok && e.Holder != nil {
-		x.lock.own().told(e.Holder)
+		x.lock.own().toldBy(e)
 	}
 	return Hold{}, err
 }

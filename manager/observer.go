@@ -198,10 +198,10 @@ type observer struct {
 	own  atomic.Pointer[Contender] // this process, as the holder that it last was
 	used atomic.Bool               // CachedHolder was called lately: see observers.replaceLocked
 
-	// youngest is the youngest holder that this process was told of, by a look or another
-	// call; or an older one that was seen since. It is written with mu held, before a caller
-	// learns of the holder: see memory.overtakes.
-	youngest atomic.Pointer[Contender]
+	// told is the last sighting of which a caller has learned, by this observer or by another
+	// call: see noteLocked. It is written with mu held, before the caller learns of it: see
+	// memory.overtakes.
+	told atomic.Pointer[sighting]
 
 	mu       sync.Mutex    // protects what follows; held for a few instructions only
 	changes  uint64        // how many were heard
@@ -226,14 +226,29 @@ type asking = futures.Promise[*Contender]
 type sighting struct {
 	holder *Contender // nil: none
 	err    error      // why there is no holder to show: the server refused, or the manager is closed
+
+	// The newest transactions of which the session had told before the look began, and when it
+	// had ended.
+	from, upto int64
 }
 
-// sameHolder reports whether two sightings show the same node.
+// sameHolder reports whether two sightings show the same node. An error names its holder
+// without a token.
 func (s *sighting) sameHolder(other *sighting) bool {
 	if s.holder == nil || other.holder == nil {
 		return s.holder == other.holder
 	}
-	return s.holder.Path == other.holder.Path && s.holder.Token == other.holder.Token
+	a, b := s.holder.Token, other.holder.Token
+	return s.holder.Path == other.holder.Path && (a == b || a == 0 || b == 0)
+}
+
+// token returns the holder's token; if there is none, one that is higher than those of all
+// nodes that the process knew then.
+func (s *sighting) token() uint64 {
+	if s.holder == nil {
+		return uint64(s.upto) + 1
+	}
+	return s.holder.Token
 }
 
 func newObserver(l *Lock) *observer {
@@ -309,11 +324,21 @@ func (o *observer) forget() {
 	o.seen.Store(nil)
 }
 
-// noteLocked notes that callers are about to learn that c holds the lock; nil: it is free.
-// latest says that no change was heard since the look that found c began.
-func (o *observer) noteLocked(c *Contender, latest bool) {
-	if y := o.youngest.Load(); c != nil && (latest || y == nil || c.Token > y.Token) {
-		o.youngest.Store(c)
+// noteLocked notes that callers are about to learn of s. Of two looks at the same time the one
+// counts that saw the younger holder. A look that began later counts in any case: a read beside a
+// write has a younger node than the writer that comes next.
+func (o *observer) noteLocked(s *sighting) {
+	if told := o.told.Load(); told == nil || s.from >= told.upto || s.token() > told.token() {
+		o.told.Store(s)
+	}
+}
+
+// inherit notes what old was told of, which o replaces.
+func (o *observer) inherit(old *observer) {
+	if s := old.told.Load(); s != nil {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.noteLocked(s)
 	}
 }
 
@@ -321,39 +346,45 @@ func (o *observer) noteLocked(c *Contender, latest bool) {
 // for the holder.
 type memory struct{ atomic.Pointer[observer] }
 
-// told is called when a call of this process is about to return that c holds the lock; nil if it
-// is free. If that contradicts what the observer remembers, the notification of its watch is still
-// on its way, and the memory is out of date.
-func (l *own) told(c *Contender) {
+// told is called when a call of this process is about to return what s shows. If that
+// contradicts what the observer remembers, the notification of its watch is still on its way,
+// and the memory is out of date.
+func (l *own) told(s *sighting) {
 	o := l.observer.Load()
 	if l.contends() {
-		// The process can be granted the lock by a node that is older than c's, and is gone
-		// already: the memory must know better than that grant.
+		// The process can be granted the lock by a node that is gone already: the memory must
+		// know better than that grant.
 		o, _ = l.m.observers.remember((*Lock)(l))
 	}
 	if o == nil {
 		return
 	}
-	if seen := o.seen.Load(); seen != nil && seen.sameHolder(&sighting{holder: c}) {
+	if seen := o.seen.Load(); seen != nil && seen.sameHolder(s) {
 		return
 	}
 	o.mu.Lock()
-	o.noteLocked(c, false)
+	o.noteLocked(s)
 	o.mu.Unlock()
-	o.outdate() // after that: a look that it wakes finds c noted
+	o.outdate() // after that: a look that it wakes finds s noted
+}
+
+// toldBy is told for an error that names the holder, which was seen some time before.
+func (l *own) toldBy(e *Error) {
+	l.told(&sighting{holder: e.Holder, upto: l.m.client.Session().Zxid()})
 }
 
 // overtakes reports whether callers were told of a holder that is younger than this process, which
-// holds the lock by the node at path, under token. Then that node is gone, and the news of it is on
-// its way; or another client has made a node with a lower number. Either way neither CachedHolder
-// nor Holder may name this process without asking.
+// holds the lock by the node at path, under token; or that the lock was free when that node was
+// known. Then the node is gone, and the news of it is on its way; or another client has made a node
+// with a lower number; or the younger holder read beside its own write, and has left. In any case
+// neither CachedHolder nor Holder may name this process without asking.
 func (y *memory) overtakes(path string, token uint64) bool {
 	o := y.Load()
 	if o == nil {
 		return false
 	}
-	c := o.youngest.Load()
-	return c != nil && c.Token > token && c.Path != path
+	s := o.told.Load()
+	return s != nil && s.token() > token && (s.holder == nil || s.holder.Path != path)
 }
 
 // show publishes a look's sighting. Before is the number of changes when the look began,
@@ -371,10 +402,15 @@ func (o *observer) show(s *sighting, before uint64, asked []*asking) {
 		asked, o.asked = append(asked, o.asked...), nil
 	}
 	o.shown = s
-	o.noteLocked(s.holder, o.current)
+	if s.err == nil {
+		o.noteLocked(s)
+	}
 	close(o.changed)
 	o.changed = make(chan struct{})
 	o.mu.Unlock()
+	if now := o.l.observer.Load(); now != o && s.err == nil { // forgotten during the look: see ofLocked
+		now.inherit(o)
+	}
 	for _, p := range asked {
 		p.Settle(s.holder, s.err)
 	}

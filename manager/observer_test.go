@@ -748,6 +748,172 @@ func TestF109_GrantIsOlderThanAnAnswer(t *testing.T) {
 	})
 }
 
+// A process that waits is told that the lock is free: its own node was deleted. By what it heard
+// before, it is granted the lock after that. Until it knows, it must not name itself.
+func TestF109_GrantIsOlderThanFree(t *testing.T) {
+	asks := map[string]func(c *cluster, l *Lock){
+		"Holder":       func(c *cluster, l *Lock) { c.wantHolder("asked", l, "free") },
+		"CachedHolder": func(c *cluster, l *Lock) { c.wantCached("asked", l, "free") },
+	}
+	each(t, asks, func(c *cluster, ask func(*cluster, *Lock)) {
+		a, b := c.lock("a"), c.lock("b")
+		hb := mustLock(c.t, b)
+		own := c.acquire(a)
+		w := c.watchSlowly(a.m)
+		c.block(w)
+		c.remove(c.nodeOf(a.m)) // a does not watch its own node yet
+		c.unlock(hb)
+		ask(c, a)
+		close(w.resume)
+		synctest.Wait()
+		wantHeld(c.t, "by what was heard before", own) // or the test shows nothing
+		c.wantCached("after the grant", a, "free")
+		c.wantHolder("after the grant", a, "free")
+		later(time.Second)
+		wantErr(c.t, "the hold without a node", own.Err(), ErrLost)
+	})
+}
+
+// The holder's node is deleted, and its own loop of WatchHolder is told that the lock is free
+// before the holder is told of the deletion.
+func TestF109_LoopTellsOfAFreeLockFirst(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a := c.lock("a")
+		ha := mustLock(c.t, a)
+		later(time.Second) // a watches its own node by now
+		w := c.watchSlowly(a.m)
+		c.block(w)
+		c.remove(grantOf(c.t, ha).Path)
+		f := c.follow(a)
+		f.want("the loop", "free")
+		wantHeld(c.t, "as far as its process knows", ha) // or the test shows nothing
+		c.wantCached("after the loop", a, "free")
+		c.wantHolder("after the loop", a, "free")
+		close(w.resume)
+		synctest.Wait()
+		wantErr(c.t, "the old hold", ha.Err(), ErrLost)
+	})
+}
+
+// An error that names the holder which CachedHolder remembers is no news: the next call of
+// CachedHolder asks nothing, and a loop of WatchHolder looks no more than before.
+func TestErrorNamesTheHolderThatIsRemembered(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a, l := c.lock("a"), c.lock("asker")
+		ha := mustLock(c.t, a)
+		c.wantCached("first", l, "a")
+		_, err := l.TryLock(c.t.Context())
+		wantErr(c.t, "trylock", err, ErrLocked)
+		if e, ok := errors.AsType[*Error](err); !ok || e.Holder == nil || e.Holder.Path != grantOf(c.t, ha).Path {
+			c.t.Errorf("trylock: %v; want the holder named", err)
+		}
+		n := c.tally(l.m)
+		c.wantCached("after the error", l, "a")
+		n.want("after the error", "")
+		c.unlock(ha)
+	})
+}
+
+// A writer that waits is told of a read beside another process's write, and then has the lock. The
+// read's node is younger than the writer's, so the writer asks, but only once: from then on it names
+// itself without a request, and in an outage, too.
+func TestF109_HolderAfterAYoungerRead(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a, b := c.rw("a"), c.rw("b")
+		write := mustLock(c.t, a.Writer())
+		next := c.acquire(b.Writer())
+		read := mustLock(c.t, a.Reader())
+		c.unlock(write)
+		c.wantHolder("asked", b.Writer(), "a")
+		c.unlock(read)
+		later(time.Second)
+		c.held(next)
+		c.wantHolder("its own", b.Writer(), "b")
+		n := c.tally(b.writer.m)
+		for range 3 {
+			c.wantHolder("its own again", b.Writer(), "b")
+		}
+		n.want("its own again", "")
+		c.away("b", time.Second)
+		ctx, cancel := context.WithTimeout(c.t.Context(), 100*time.Millisecond)
+		defer cancel()
+		_, err := b.Writer().Holder(ctx)
+		wantErr(c.t, "in an outage", err, nil)
+		c.held(next)
+		later(2 * time.Second)
+		c.unlock(next)
+	})
+}
+
+// The manager forgets what it remembers of a lock while CachedHolder asks for its holder. The answer
+// counts all the same: a grant that is older must not be named after it.
+func TestF109_AnswerOfAForgottenObserver(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a, b, d := c.lock("a"), c.lock("b"), c.lock("d")
+		a.m.observers.most = 1
+		other := exclusive(c.t, a.m, "other")
+		hd := mustLock(c.t, d)
+		c.wantHolder("before", a, "d") // so that a knows d's process, and need not read its node
+		c.unlock(hd)
+
+		hb := mustLock(c.t, b)
+		own := c.acquire(a)
+		next := c.acquire(d)
+		w := c.watchSlowly(a.m)
+		c.block(w)
+		c.remove(c.nodeOf(a.m)) // a does not watch its own node yet
+		c.unlock(hb)
+		wantHeld(c.t, "the next", next)
+
+		// The server stops in the first look, before it is asked for the holder's node, and then
+		// before the second look.
+		inFirst, inSecond := make(chan struct{}), make(chan struct{})
+		goOn, goOnAgain := make(chan struct{}), make(chan struct{})
+		var lists atomic.Int32
+		asker := session(a.m)
+		c.srv.OnRequest(func(session int64, op zktest.Op, path string) {
+			switch {
+			case session != asker || op != zktest.OpGetChildren2:
+			case path == dir && lists.Add(1) == 2:
+				close(inSecond)
+				<-goOnAgain
+			case path != dir && lists.Load() == 1 && verbOf(zktest.OpGetData, path) == lookAtNode:
+				close(inFirst)
+				<-goOn
+			}
+		})
+		first, second := make(chan string, 1), make(chan string, 1)
+		go func() { first <- c.cachedName(a) }()
+		<-inFirst
+		go c.cachedName(other) // takes the place of a's observer
+		synctest.Wait()
+		go func() { second <- c.cachedName(a) }() // makes another one
+		synctest.Wait()
+		close(goOn)
+		if got := <-first; got != "d" {
+			c.t.Errorf("the first call is told %q, want d", got)
+		}
+		<-inSecond
+		close(w.resume)
+		synctest.Wait()
+		wantHeld(c.t, "by what was heard before", own) // or the test shows nothing
+		if holder, _ := a.CachedHolder(expired(c.t)); nameOfHolder(holder) == "a" {
+			c.t.Error("the next call is told a, whose node was gone before d was told of")
+		}
+		close(goOnAgain)
+		<-second
+		later(time.Second)
+		c.unlock(next)
+	})
+}
+
+// expired returns a context that has ended: a call with it is answered from memory, or fails.
+func expired(t *testing.T) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
+}
+
 // A contender that comes in ahead of the holder by its name is named while it is there,
 // and not for longer.
 func TestF109_StrangerComesInAhead(t *testing.T) {

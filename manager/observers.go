@@ -60,10 +60,11 @@ func (os *observers) ofLocked(l *Lock) (*observer, error) {
 		return nil, ErrClosed
 	}
 	o := os.all[l.path]
+	forgotten := l.observer.Load()
 	if o == nil {
 		o = newObserver(l)
-		if forgotten := l.observer.Load(); forgotten != nil {
-			o.youngest.Store(forgotten.youngest.Load())
+		if forgotten != nil {
+			o.inherit(forgotten)
 		}
 		if os.all == nil {
 			os.all = make(map[string]*observer)
@@ -76,6 +77,11 @@ func (os *observers) ofLocked(l *Lock) (*observer, error) {
 		for other := range l.rw.locks() {
 			other.observer.Store(o)
 		}
+	}
+	if forgotten != nil && forgotten != o {
+		// A look of forgotten may have ended since. It notes its sighting, and then looks for
+		// the observer that is here now: at least one of us sees the other.
+		o.inherit(forgotten)
 	}
 	return o, nil
 }

@@ -63,6 +63,7 @@ func (o *observer) Step(s *zkio.Session) {
 	o.mu.Unlock()
 
 	o.lookedAt = now
+	from := s.Zxid()
 	holder, err := o.look(s)
 	// SessionOver outdates what was seen in a session. If it was called before the look
 	// began, this look's answer is out of date as well, and the session's error shows it.
@@ -72,7 +73,7 @@ func (o *observer) Step(s *zkio.Session) {
 	switch {
 	case err == nil:
 		o.errand.Tries = 0
-		o.show(&sighting{holder: holder}, before, asked)
+		o.show(&sighting{holder: holder, from: from, upto: s.Zxid()}, before, asked)
 	case zkio.ClassOf(err) == zkio.Closed:
 		o.show(&sighting{err: ErrClosed}, before, asked)
 	case zkio.ClassOf(err) == zkio.Definite:

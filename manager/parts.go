@@ -67,9 +67,10 @@ package manager
 //   - handover.go deletes the node, and in the same request creates that of the next round if
 //     callers wait there.
 //
-// What a round does beyond a plain lock is in its traits (trait.go). The engine calls them at
-// certain moments of the round's life, and knows none by name but lingering, which the ways into
-// and out of a round look at themselves:
+// What a round does beyond a plain lock is in its traits (trait.go). The engine's steps call
+// them at certain moments of the round's life, and know none by name. A few places outside of a
+// step ask for one by name: the ways into and out of a round for lingering, the rotation for an
+// upgrade, a waiting Lock for what delays it.
 //
 //   - paired.go: it is one lock of a read/write pair.
 //   - upgrade.go: it is upgradable, or upgraded.
@@ -124,14 +125,15 @@ package manager
 //	life.spawn's       OnAsk, the ends of contexts, what recipes begin, the report of losses;
 //	                   one each; Close joins them
 //	a future's         functions given to OnDone, one each: the user's, which the package does not join
+//	the runtime's      when a context ends: a pending Hold is withdrawn, an inquiry given up, a
+//	                   revoker counted out; the package does not join them
 //	the rotation       rotation.rotate: wakes rounds that have not looked for long; Close joins it
 //
 // # Locks
 //
-// observers.mu is taken before observer.mu, observer.mu before groups.mu, and a lock inside package
-// futures last. Every other mutex of the package is held alone. None is held across I/O, anything
-// that can block, or a function of the user's; under one, a channel is only closed, or sent to
-// without waiting.
+// observers.mu is taken before observer.mu, and a lock inside package futures last. Every other
+// mutex of the package is held alone. None is held across I/O, anything that can block, or a
+// function of the user's; under one, a channel is only closed, or sent to without waiting.
 //
 // # The life of an acquisition
 //

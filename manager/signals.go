@@ -19,7 +19,7 @@ type signals struct {
 
 	revoked futures.Promise[*Revocation] // a process asks for the lock: see Revoked
 
-	position atomic.Pointer[positionPromise] // settles when the position is known: see positionKnown
+	position atomic.Pointer[positionPromise] // settles when the position is known: see whereabouts.known
 
 	upgrade  atomic.Pointer[upgrade] // of an upgradable read lock: made by the first call of Hold.Upgrade
 	host     atomic.Pointer[Mutex]   // of a round of a Mutex's private lock: that Mutex

@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
-// A trait is what a round does besides that of a plain exclusive lock. The engine calls it at
-// certain moments of the round's life, and knows none by name:
+// A trait is what a round does besides that of a plain exclusive lock. The engine's
+// steps call it at certain moments of the round's life, and know none by name:
 //
 //	paired   a lock of an [RWLock]: readers enter beside their own writer, and each lets the others' turn come (paired.go)
 //	raised   an upgradable read lock: a held round may become exclusive (upgrade.go)

@@ -66,7 +66,7 @@ const (
 	// hand over to the next round and settle the release.
 	Finished
 
-	// Idled: the caller is no longer counted, and no one is: the lock lingers.
+	// Idled: the caller is no longer counted, and it was the last: the lock lingers.
 	// The caller must look again for those who want the round to end, and see to
 	// it that contenders are noticed.
 	Idled
