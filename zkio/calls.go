@@ -303,7 +303,7 @@ func (s *Session) forget(path string, op, kind int32, what Change) {
 	ws := s.client.watches
 	// A server without containers is too old for this request, too. Its watch fires
 	// unheard, or ends with the connection.
-	if ws.armed(path, op) || s.noContainers.Load() {
+	if !ws.disarm(path, op, what) || s.noContainers.Load() {
 		return
 	}
 	c := pathCall("unwatch", jute.OpRemoveWatches, path)

@@ -129,6 +129,23 @@ func (ws *watches) armed(path string, op int32) bool {
 	return e != nil && (op == jute.OpGetChildren2 || e.wantsData())
 }
 
+// disarm has the watches of path forgotten that requests of kind op have set, unless a watcher
+// wants them, and reports whether it did. The caller then has the server forget them; what fires
+// them is what.
+func (ws *watches) disarm(path string, op int32, what Change) bool {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	e := ws.paths[path]
+	switch {
+	case e == nil:
+		return true
+	case op == jute.OpGetChildren2 || e.wantsData():
+		return false
+	}
+	e.set &^= usedBy[what] | existWatch
+	return true
+}
+
 // wantsData reports whether a watcher wants to hear of the node itself, too.
 func (e *watch) wantsData() bool {
 	if all, ok := e.watcher.(*several); ok {

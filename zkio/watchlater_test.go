@@ -85,3 +85,29 @@ func TestWatchLater(t *testing.T) {
 		})
 	}
 }
+
+// A watch that the server was asked to forget, while another watcher of the path stays, is not
+// taken for one that it keeps: WatchLater sets it again.
+func TestWatchLaterAfterUnwatch(t *testing.T) {
+	inDir(t, func(t *testing.T, z *zktest.Server, s *Session) {
+		must(t, s.CreateEphemeral("/d/n", nil, nil))
+		children, data, later := new(recorder), new(recorder), new(recorder)
+		s.client.WatchChildren("/d/n", children)
+		s.client.Watch("/d/n", data)
+		_, _, err := s.Get("/d/n")
+		must(t, err)
+		s.Unwatch("/d/n", data)
+		if n := z.AllWatches(); n != (zktest.WatchCount{}) {
+			t.Fatalf("the server has %+v", n)
+		}
+		s.client.Watch("/d/n", later)
+		s.WatchLater("/d/n", time.Millisecond)
+		time.Sleep(time.Second)
+		must(t, z.Delete("/d/n"))
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got := later.lines(); len(got) != 1 {
+			t.Errorf("told %q of the deletion", got)
+		}
+	})
+}
