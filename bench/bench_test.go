@@ -45,6 +45,7 @@ func TestSubjects(t *testing.T) {
 		{oursUnlock, work.Job{Work: work.Contend, Sessions: 2, Workers: 1, Locks: 1}},
 		{ours, work.Job{Work: work.Line, Sessions: 3, Locks: 1, HoldMicros: 1000, QueueMillis: 10}},
 		{oursLinger, work.Job{Work: work.Contend, Sessions: 1, Workers: 1, Locks: 1}},
+		{oursIdle, work.Job{Work: work.Contend, Sessions: 1, Workers: 1, Locks: 1}},
 		{oursMutex, work.Job{Work: work.Contend, Sessions: 2, Workers: 4, Locks: 1}},
 		{limitMutex, work.Job{Work: work.Contend, Sessions: 1, Workers: 4, Locks: 1}},
 		{ours, work.Job{Work: work.Contend, Sessions: 2, Workers: 1, Locks: 3, Together: 3}},
@@ -54,8 +55,12 @@ func TestSubjects(t *testing.T) {
 		{ours, work.Job{Work: work.Reenter, Workers: 2, Locks: 1}},
 		{oursLock, work.Job{Work: work.Reenter, Workers: 2, Locks: 1}},
 		{oursDo, work.Job{Work: work.Reenter, Workers: 2, Locks: 1}},
+		{oursDone, work.Job{Work: work.Reenter, Workers: 2, Locks: 1}},
 		{oursErr, work.Job{Work: work.Reenter, Workers: 2, Locks: 1}},
 		{limitCAS, work.Job{Work: work.Reenter, Workers: 2, Locks: 1}},
+		{limitBusy, work.Job{Work: work.Reenter, Workers: 2, Locks: 1}},
+		{limitContext, work.Job{Work: work.Reenter, Workers: 2, Locks: 1}},
+		{limitDone, work.Job{Work: work.Reenter, Workers: 2, Locks: 1}},
 		{limitRWMutex, work.Job{Work: work.Reenter, Workers: 2, Locks: 1}},
 		{limitMutex, work.Job{Work: work.Reenter, Workers: 2, Locks: 1}},
 		{limitSemaphore, work.Job{Work: work.Reenter, Workers: 2, Locks: 1}},
@@ -185,7 +190,7 @@ func example() *measured {
 				Entries: 100, Seconds: 1, Waits: []float64{1, 2, 3000},
 				Extra: map[string]float64{"writes": 1, "reads": 2, "notifications": 1, "goroutines": 40, "idle": 200, "held": 800, "queued": 1101},
 			}
-			if slices.Contains([]string{ours, oursUnlock, oursLinger, oursMutex}, s) {
+			if slices.Contains([]string{ours, oursUnlock, oursLinger, oursIdle, oursMutex, oursDo, oursDone}, s) {
 				r.Entries = 200
 			}
 			m.add(c.id, s, r)

@@ -28,6 +28,27 @@ var locals = map[string]local{
 		w := new(padded[word])
 		return &localSession{pairs: w.v.pairs, lost: &w.v.lost}
 	}},
+	limitBusy: {"two compare-and-swaps, and three of a word of the goroutine's own between them", func() *localSession {
+		w := new(padded[word])
+		return &localSession{pairs: w.v.busyPairs, lost: &w.v.lost}
+	}},
+	limitContext: {"context.WithCancelCause and WithValue", func() *localSession {
+		return &localSession{pairs: func(n int, _ bool) {
+			for range n {
+				_, cancel := newContext()
+				cancel(nil)
+			}
+		}}
+	}},
+	limitDone: {"context.WithCancelCause and WithValue, with Done", func() *localSession {
+		return &localSession{pairs: func(n int, _ bool) {
+			for range n {
+				ctx, cancel := newContext()
+				ctx.Done()
+				cancel(nil)
+			}
+		}}
+	}},
 	limitRWMutex: {"sync.RWMutex, RLock and RUnlock", func() *localSession {
 		var mu padded[sync.RWMutex]
 		return &localSession{pairs: func(n int, _ bool) {
@@ -154,6 +175,33 @@ func (w *word) pairs(n int, alone bool) {
 	if lost > 0 {
 		w.lost.Add(uint64(lost))
 	}
+}
+
+// busyPairs does pairs with three compare-and-swaps between, of a word of the caller's own.
+// Bare pairs of two processors come in bursts, since the one that has the word keeps it for
+// several; what does something while it is inside cannot have that.
+func (w *word) busyPairs(n int, _ bool) {
+	own := new(padded[atomic.Uint32])
+	lost := 0
+	for range n {
+		lost += w.add(1)
+		for i := range uint32(3) {
+			own.v.CompareAndSwap(i, (i+1)%3)
+		}
+		lost += w.add(^uint32(0))
+	}
+	if lost > 0 {
+		w.lost.Add(uint64(lost))
+	}
+}
+
+// contextKey is the key of the value in newContext.
+type contextKey struct{}
+
+// newContext makes what [manager.Lock.Do] gives its function: a context with a cause and a value.
+func newContext() (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	return context.WithValue(ctx, contextKey{}, &cancel), cancel
 }
 
 // add adds d to the word and returns how many races it lost.

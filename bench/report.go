@@ -241,6 +241,9 @@ func (r target) goal() string {
 	case r.Goal == 0:
 		return "-"
 	case r.Unit == "allocations":
+		if n := int(r.Goal); n > 0 {
+			return fmt.Sprint("≤ ", n)
+		}
 		return "none"
 	case r.AtLeast:
 		return "≥ " + number(r.Goal)

@@ -23,12 +23,17 @@ const (
 
 	oursMutex  = "holdfast-mutex"  // a Mutex, with Release
 	oursLinger = "holdfast-linger" // with Unlock and Config.Linger
+	oursIdle   = "holdfast-idle"   // a Mutex, with Unlock and Config.Linger
 
 	// These enter a lock that the process holds.
 	oursLock = "holdfast-lock" // Lock and Release
 	oursDo   = "holdfast-do"   // Do
+	oursDone = "holdfast-done" // Do, of a function that asks for the Done channel of its context
 	oursErr  = "holdfast-err"  // Hold.Err, of one that is held throughout
 
+	limitBusy      = "cas-busy"     // compare-and-swaps with others between, on a word of the goroutine's own
+	limitContext   = "context"      // context.WithCancelCause and WithValue, cancelled
+	limitDone      = "context-done" // the same, asked for its Done channel
 	limitRWMutex   = "rwmutex"
 	limitMutex     = "mutex"
 	limitSemaphore = "semaphore"
@@ -103,7 +108,7 @@ func scenarios() []scenario {
 	all := []scenario{
 		{
 			id: solo, what: "one session takes and releases a lock without contention",
-			job: contend(1, 1), subjects: slices.Concat([]string{limitBare, oursUnlock, oursLinger}, locks),
+			job: contend(1, 1), subjects: slices.Concat([]string{limitBare, oursUnlock, oursLinger, oursIdle}, locks),
 		},
 		{
 			id: excluding, what: "32 goroutines or threads of one process take and release a lock that excludes them from each other",
@@ -132,7 +137,8 @@ func scenarios() []scenario {
 	each(crowd, func(n int) scenario {
 		subjects := []string{ours, limitCAS}
 		if n == 1 || n == runtime.NumCPU() {
-			subjects = append(subjects, oursLock, oursDo, oursErr, limitRWMutex, limitMutex, limitSemaphore, limitClock)
+			subjects = append(subjects, oursLock, oursDo, oursDone, oursErr, limitBusy, limitContext, limitDone,
+				limitRWMutex, limitMutex, limitSemaphore, limitClock)
 		}
 		if n == 1 {
 			subjects = append(subjects, curator)

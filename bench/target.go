@@ -88,18 +88,21 @@ func (m *measured) targets() (all targets) {
 	}
 	best := func(scenario string) string { return m.best(scenario, onZooKeeper) }
 
+	const fewStrays = 0.05 // allocations per pair, of other goroutines of the program
 	one, cores := reenter(1), reenter(runtime.NumCPU())
 	const pair = "Acquire + Release, lock held, one goroutine"
 	costs(pair, one, ours, limitCAS, 3)
 	costs(pair, one, ours, limitRWMutex, 1.5)
 	costs(pair, one, ours, curator, 1)
-	bound(pair, "allocations", 0.001, one, ours, allocs)
-	rates("Acquire + Release, lock held, all cores", cores, ours, limitCAS, 0.35)
+	bound(pair, "allocations", fewStrays, one, ours, allocs)
+	costs("Acquire + Release, lock held, all cores", cores, ours, limitBusy, 1.5)
 	rates("Acquire + Release, lock held, all cores", cores, ours, limitRWMutex, 0)
 	bound("Lock + Release, lock held, one goroutine", "ns", 80, one, oursLock, nanos)
 	bound("Lock + Release, lock held, one goroutine", "allocations", 0, one, oursLock, allocs)
-	bound("Do, lock held, one goroutine", "ns", 0, one, oursDo, nanos)
-	bound("Do, lock held, one goroutine", "allocations", 0, one, oursDo, allocs)
+	costs("Do, lock held, one goroutine", one, oursDo, limitContext, 1.3)
+	bound("Do, lock held, one goroutine", "allocations", 2+fewStrays, one, oursDo, allocs)
+	costs("Do, with Done, lock held, one goroutine", one, oursDone, limitDone, 2.5)
+	bound("Do, with Done, lock held, one goroutine", "allocations", 6+fewStrays, one, oursDone, allocs)
 	errGoal := 40.0
 	if clock := m.values(one, limitClock, nanos); len(clock) > 0 {
 		errGoal = max(errGoal, 2*over(clock).Median)
@@ -111,6 +114,7 @@ func (m *measured) targets() (all targets) {
 	costs("Lock + Unlock, uncontended", solo, oursUnlock, best(solo), 0.9)
 	costs("Lock + Release, uncontended", solo, ours, limitBare, 0)
 	rates("Lock + Unlock, lingering, no other process", solo, oursLinger, best(solo), 1000)
+	bound("Mutex, Lock + Unlock, lingering, no other process", "ns", 300, solo, oursIdle, nanos)
 	rates("Mutex, 32 goroutines of one process", excluding, oursMutex, curator, 100)
 	costs("Mutex, 32 goroutines of one process", excluding, oursMutex, limitMutex, 2)
 	rates("LockAll of three locks, uncontended", together(1), ours, curator, 1)
