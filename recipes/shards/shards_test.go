@@ -46,6 +46,10 @@ func newLedger(c *recipetest.Cluster) *ledger {
 func (l *ledger) own(who string, s shards.Shard) (leave func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.taken++
+	if l.lost(entry{who, s.Hold}) {
+		return func() {} // it begins after the loss, and perhaps after the next owner has begun
+	}
 	if other, ok := l.owners[s.Index]; ok && s.Hold.Err() == nil && !l.lost(other) {
 		l.t.Errorf("shard %d is %s's, and %s gets it", s.Index, other.who, who)
 	}
@@ -53,7 +57,6 @@ func (l *ledger) own(who string, s shards.Shard) (leave func()) {
 		l.t.Errorf("shard %d: token %d follows %d", s.Index, s.Token, last)
 	}
 	l.tokens[s.Index], l.owners[s.Index] = s.Token, entry{who, s.Hold}
-	l.taken++
 	return func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
