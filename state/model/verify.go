@@ -188,6 +188,7 @@ type search struct {
 	bits  bool     // bitstate: too large for an exhaustive search
 	want  outcome
 	large bool // optimization is worth its time, whatever compiles the others
+	plain bool // keep states as they are: three times the memory, a third less time
 
 	memory, depth int // limits in MB and steps; 0 for the defaults
 }
@@ -250,6 +251,8 @@ func (s search) run(ctx context.Context, o options) (result, error) {
 	case s.bits:
 		cc = append(cc, "-DBITSTATE")
 		pan = append(pan, "-w34", "-k3")
+	case s.plain:
+		pan = append(pan, "-w22")
 	default:
 		cc = append(cc, "-DCOLLAPSE")
 		pan = append(pan, "-w22")
