@@ -57,8 +57,8 @@ func TestVenues(t *testing.T) {
 	for _, tt := range tests {
 		var names, kinds []string
 		var readWrite []bool
-		for i := range tt.workload.Venues() {
-			names, kinds, readWrite = append(names, tt.workload.NameOf(i)), append(kinds, tt.workload.KindOf(i)), append(readWrite, tt.workload.ReadWriteAt(i))
+		for _, v := range tt.workload.Venues() {
+			names, kinds, readWrite = append(names, v.Name), append(kinds, v.Kind), append(readWrite, v.ReadWrite)
 		}
 		if !slices.Equal(names, tt.names) || !slices.Equal(kinds, tt.kinds) || !slices.Equal(readWrite, tt.readWrite) {
 			t.Errorf("%+v: %q, %q, %v", tt.workload, names, kinds, readWrite)

@@ -61,10 +61,10 @@ const policy = `
 	stress/internal/parent:   manager zkio stress/internal/... internal/figures internal/flock internal/realzk/... | SERVERS
 	stress/internal/worker:   PUBLIC recipes/... stress/internal/history stress/internal/journal stress/internal/pause stress/internal/plan stress/internal/referee stress/internal/register stress/internal/residue stress/internal/watchdog stress/internal/wire | TESTS
 	stress/internal/residue:  | TESTS
-	stress/internal/watchdog: | TESTS
-	stress/internal/chronicle: stress/internal/cluster stress/internal/history stress/internal/journal stress/internal/judge stress/internal/progress stress/internal/report stress/internal/summary stress/internal/verdict stress/internal/wire internal/figures internal/flock | TESTS stress/internal/options internal/racing
+	stress/internal/watchdog: stress/internal/pause | TESTS
+	stress/internal/chronicle: stress/internal/cluster stress/internal/history stress/internal/journal stress/internal/judge stress/internal/pause stress/internal/progress stress/internal/report stress/internal/summary stress/internal/verdict stress/internal/wire internal/figures internal/flock | TESTS stress/internal/options internal/racing
 	stress/internal/cluster:  zkio zkio/zktest stress/internal/options stress/internal/pause stress/internal/wire internal/realzk | SERVERS
-	stress/internal/journal:  manager stress/internal/history stress/internal/referee stress/internal/wire | TESTS
+	stress/internal/journal:  manager stress/internal/history stress/internal/pause stress/internal/referee stress/internal/wire | TESTS
 	stress/internal/options:  manager stress/internal/history stress/internal/nemesis stress/internal/wire | TESTS
 	stress/internal/pause:
 	stress/internal/plan:     stress/internal/wire | TESTS
@@ -72,7 +72,7 @@ const policy = `
 	stress/internal/register: stress/internal/history stress/internal/journal stress/internal/wire | TESTS
 	stress/internal/summary:  stress/internal/cluster stress/internal/verdict stress/internal/referee stress/internal/wire internal/figures | TESTS
 	stress/internal/wire:     stress/internal/referee internal/figures github.com/HdrHistogram/hdrhistogram-go | TESTS
-	stress/internal/nemesis:  stress/internal/history internal/queue internal/queueio internal/realzk internal/realzk/child zkio | SERVERS manager
+	stress/internal/nemesis:  stress/internal/history stress/internal/pause internal/queue internal/queueio internal/realzk internal/realzk/child zkio | SERVERS manager
 	stress/internal/referee:  internal/flock stress/internal/history manager | TESTS
 	stress/internal/history:  golang.org/x/sys/... | TESTS
 	stress/internal/judge:    internal/figures stress/internal/checks stress/internal/history stress/internal/scene stress/internal/verdict | TESTS github.com/anishathalye/porcupine

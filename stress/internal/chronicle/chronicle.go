@@ -5,9 +5,9 @@
 package chronicle
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"sync"
@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/journal"
 	"github.com/holdfast-go/holdfast/stress/internal/judge"
+	"github.com/holdfast-go/holdfast/stress/internal/pause"
 	"github.com/holdfast-go/holdfast/stress/internal/progress"
 	"github.com/holdfast-go/holdfast/stress/internal/report"
 	"github.com/holdfast-go/holdfast/stress/internal/summary"
@@ -33,8 +34,7 @@ type Chronicle struct {
 	trial    *judge.Trial
 	reporter *progress.Reporter
 	claimed  *os.File // the directory, until close
-	alive    sync.WaitGroup
-	stop     context.CancelFunc // of alive
+	stop     func()   // ends telling that the parent is alive
 
 	looked time.Time       // when the parent's goroutine last asked for the verdict so far
 	judged bool            // all other events have been judged
@@ -64,18 +64,16 @@ var mostHistory = history.Limit{Bytes: 2 << 30, Files: 4096}
 
 // live is what the live view shows of the history.
 type live struct {
-	requests, granted, lost, accepted, stale uint64
-	holding                                  map[opKey]string // the lock, by acquisition
-	waiting                                  map[opKey]string
-	waits, handOvers                         verdict.Spread
-	found                                    int
-	faults                                   int
+	lost             uint64
+	holding, waiting map[opKey]bool // by acquisition
+	waits, handOvers verdict.Spread
+	found, faults    int
 }
 
 // An opKey identifies an acquisition.
 type opKey struct {
-	process, incarnation int
-	op                   uint64
+	Life
+	op uint64
 }
 
 // New begins a history in dir. One that is there is replaced.
@@ -104,7 +102,7 @@ func beginChronicle(dir string, h history.Header, r *progress.Reporter) (*Chroni
 		return nil, err
 	}
 	c := &Chronicle{Dir: dir, header: h, reporter: r}
-	c.live.holding, c.live.waiting = map[opKey]string{}, map[opKey]string{}
+	c.live.holding, c.live.waiting = map[opKey]bool{}, map[opKey]bool{}
 	c.lives = newLives()
 	w, err := history.Create(dir, history.Harness, 0)
 	if err != nil {
@@ -114,9 +112,7 @@ func beginChronicle(dir string, h history.Header, r *progress.Reporter) (*Chroni
 	if c.trial, err = judge.Begin(dir, judge.Options{Watch: c.note, Checkpointed: c.page, Limit: mostHistory}); err != nil {
 		return nil, errors.Join(err, w.Close())
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	c.stop = stop
-	c.alive.Go(func() { c.journal.Alive(ctx) })
+	c.stop = pause.Beside(c.journal.Alive)
 	return c, nil
 }
 
@@ -193,20 +189,18 @@ func (c *Chronicle) note(e history.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.latest = max(c.latest, e.At)
-	l, k := &c.live, opKey{e.Process, e.Incarnation, e.Op}
 	who := Life{e.Process, e.Incarnation}
+	l, k := &c.live, opKey{who, e.Op}
 	gone := c.lives.isOver(who)
 	switch e.Kind {
 	case history.Request:
-		l.requests++
 		if !gone { // else nothing would ever end it
-			l.waiting[k] = e.Lock
+			l.waiting[k] = true
 		}
 	case history.Granted:
-		l.granted++
 		delete(l.waiting, k)
 		if !gone {
-			l.holding[k] = e.Lock
+			l.holding[k] = true
 		}
 	case history.Refused:
 		delete(l.waiting, k)
@@ -217,17 +211,9 @@ func (c *Chronicle) note(e history.Event) {
 		delete(l.holding, k)
 	case history.Ended:
 		c.lives.ends(who, e.At)
-		for _, all := range []map[opKey]string{l.holding, l.waiting} {
-			for k := range all {
-				if k.process == e.Process && k.incarnation == e.Incarnation {
-					delete(all, k)
-				}
-			}
-		}
-	case history.Accepted:
-		l.accepted++
-	case history.Stale:
-		l.stale++
+		its := func(k opKey, _ bool) bool { return k.Life == who }
+		maps.DeleteFunc(l.holding, its)
+		maps.DeleteFunc(l.waiting, its)
 	case history.FaultBegan:
 		l.faults++
 	case history.Session:
@@ -336,7 +322,6 @@ func (c *Chronicle) Remark(e history.Event) {
 // Judge judges the history, to which only remarks may be added from then on.
 func (c *Chronicle) Judge() error {
 	c.stop()
-	c.alive.Wait()
 	_, err := c.trial.End()
 	c.judged = true
 	c.mu.Lock()

@@ -12,7 +12,7 @@ import (
 // What the chronicle knows of processes does not grow with how many there have been.
 func TestLivesAreForgotten(t *testing.T) {
 	c := &Chronicle{lives: newLives()}
-	c.live.holding, c.live.waiting = map[opKey]string{}, map[opKey]string{}
+	c.live.holding, c.live.waiting = map[opKey]bool{}, map[opKey]bool{}
 	const n, second = 20_000, int64(1_000_000_000)
 	name := func(i int) string { return fmt.Sprintf("0x%x", i) }
 	most := 0

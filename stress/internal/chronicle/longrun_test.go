@@ -202,7 +202,7 @@ func TestLongRunJudged(t *testing.T) {
 	g := &growth{t: t, run: newLongRun(kills)}
 	j := judge.New(g.run.header())
 	c := &Chronicle{lives: newLives()}
-	c.live.holding, c.live.waiting = map[opKey]string{}, map[opKey]string{}
+	c.live.holding, c.live.waiting = map[opKey]bool{}, map[opKey]bool{}
 	for e := range g.run.events(g.step) {
 		j.Add(e)
 		c.note(e)
@@ -228,7 +228,7 @@ func TestLongRunFollowed(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := &Chronicle{lives: newLives()}
-		c.live.holding, c.live.waiting = map[opKey]string{}, map[opKey]string{}
+		c.live.holding, c.live.waiting = map[opKey]bool{}, map[opKey]bool{}
 		limit := history.Limit{Bytes: 20 << 20, Files: files}
 		trial, err := judge.Begin(dir, judge.Options{Watch: c.note, Limit: limit})
 		if err != nil {

@@ -177,10 +177,10 @@ func (l Leak) String() string { return fmt.Sprintf("%s of session %s: %s", l.Pat
 func (c *Cluster) Leaks(ctx context.Context, root string, w wire.Workload) ([]Leak, error) {
 	expected := map[string]bool{root: true}
 	var recipes []string // their records and directories stay
-	for i := range w.Venues() {
-		path := root + "/" + w.NameOf(i)
+	for _, v := range w.Venues() {
+		path := root + "/" + v.Name
 		expected[path] = true
-		if kind := w.KindOf(i); kind != wire.BarrierWorkload && slices.Contains(wire.RecipeWorkloads, kind) {
+		if v.Recipe && v.Kind != wire.BarrierWorkload {
 			recipes = append(recipes, path+"/")
 		}
 	}

@@ -3,7 +3,6 @@
 package history
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -14,7 +13,7 @@ import (
 // segmentSize is how many bytes a segment has before the next one is begun.
 const segmentSize = 8 << 20
 
-// AliveEvery is the time between two [Alive] events of [Writer.StayAlive].
+// AliveEvery is the time between two [Alive] events of a process.
 const AliveEvery = 200 * time.Millisecond
 
 // A Writer writes the events of one process. Each event is in the operating system's hands
@@ -85,23 +84,6 @@ func (w *Writer) Write(e Event) error {
 		err = w.next()
 	}
 	return err
-}
-
-// StayAlive writes that the process is alive until ctx ends, or an event cannot be
-// written.
-func (w *Writer) StayAlive(ctx context.Context) error {
-	t := time.NewTicker(AliveEvery)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-t.C:
-			if err := w.Write(Event{Kind: Alive, Process: w.process}); err != nil {
-				return err
-			}
-		}
-	}
 }
 
 // Close ends the writer. What it has written stays.

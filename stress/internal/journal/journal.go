@@ -9,10 +9,10 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/pause"
 	"github.com/holdfast-go/holdfast/stress/internal/referee"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
@@ -99,15 +99,8 @@ func (j *Journal) Alive(ctx context.Context) {
 	if j == nil {
 		return
 	}
-	tick := time.NewTicker(history.AliveEvery)
-	defer tick.Stop()
-	for {
+	for ok := true; ok; ok = pause.For(ctx, history.AliveEvery, nil) {
 		j.Write(history.Event{Kind: history.Alive, Process: j.process})
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
 	}
 }
 

@@ -32,10 +32,9 @@ type Env interface {
 
 	// Tree returns the session of a client of the harness's own.
 	Tree() Tree
-	// Holders and Waiters return which processes hold locks and wait for them at the
-	// moment: see [Look].
-	Holders(ctx context.Context) []Place
-	Waiters(ctx context.Context) []Place
+	// Look returns which processes hold locks and wait for them at the moment, as the
+	// function Look does.
+	Look() (holders, waiters []Place)
 	// Revoke asks the holders of a lock to give it up, and returns when they have or ctx
 	// ends.
 	Revoke(ctx context.Context, lock string) error

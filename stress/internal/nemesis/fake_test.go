@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/pause"
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
@@ -130,7 +131,7 @@ func (f *fake) Replace(ctx context.Context, process int, clock time.Duration) er
 	}
 	f.set(what, 1)
 	defer f.set(what, -1)
-	if !sleep(ctx, 100*time.Millisecond) {
+	if !pause.For(ctx, 100*time.Millisecond, nil) {
 		return ctx.Err()
 	}
 	return nil
@@ -157,7 +158,7 @@ func (f *fake) Servers() Servers {
 
 func (f *fake) Tree() Tree { return fakeTree{f} }
 
-func (f *fake) places() (holders, waiters []Place) {
+func (f *fake) Look() (holders, waiters []Place) {
 	if f.silent {
 		return nil, nil
 	}
@@ -173,9 +174,6 @@ func (f *fake) places() (holders, waiters []Place) {
 	}
 	return holders, waiters
 }
-
-func (f *fake) Holders(context.Context) []Place { holders, _ := f.places(); return holders }
-func (f *fake) Waiters(context.Context) []Place { _, waiters := f.places(); return waiters }
 
 func (f *fake) Revoke(_ context.Context, lock string) error {
 	f.set("revoke lock "+lock, 1)
@@ -242,7 +240,7 @@ func (e fakeEnsemble) Followers(context.Context) ([]int, error) { return []int{1
 // Settled waits until no server is harmed.
 func (e fakeEnsemble) Settled(ctx context.Context) (int, error) {
 	for e.f.unsettle || e.f.serversHarmed() > 0 {
-		if !sleep(ctx, 20*time.Millisecond) {
+		if !pause.For(ctx, 20*time.Millisecond, nil) {
 			return 0, ctx.Err()
 		}
 	}
@@ -252,7 +250,7 @@ func (e fakeEnsemble) Settled(ctx context.Context) (int, error) {
 func (e fakeEnsemble) Kill(id int) error { return e.set("killed", id, 1) }
 
 func (e fakeEnsemble) Restart(ctx context.Context, id int) error {
-	if !sleep(ctx, time.Second) || e.f.lame != nil {
+	if !pause.For(ctx, time.Second, nil) || e.f.lame != nil {
 		return e.f.lame
 	}
 	return e.set("killed", id, -1)

@@ -4,8 +4,10 @@ package nemesis
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/realzk/child"
@@ -59,12 +61,12 @@ var Kinds = []Kind{
 	// Followers that have not written a proposal for the sync limit are given up by the leader,
 	// which then has no majority. Some of these faults last longer, and most do not: then a
 	// session lives on, by its pings, while no write of it is answered, and its lease must end.
-	{Name: "slow-disk", Does: "keep all servers from writing their logs, as a disk does that hangs, while they answer reads and pings", need: needsStalls, server: true, lasts: seconds(0.5, 2.5), inject: slowDisk},
+	{Name: "slow-disk", Does: "keep all servers from writing their logs, as a disk does that hangs, while they answer reads and pings", need: needsStalls, server: true, lasts: seconds(0.5, 2.5), inject: onServer(allServers, stalled)},
 
 	{Name: "cut-connection", Does: "close a worker process's connection to ZooKeeper", need: needsLinks, inject: cutConnection},
-	{Name: "blackhole-connection", Does: "let nothing through to or from a worker process, or only on its present connection, and close nothing", need: needsLinks, lasts: aroundTimeout, inject: blackholeConnection},
-	{Name: "delay-link", Does: "delay what a worker process sends and receives by 20 ms", need: needsLinks, lasts: seconds(3, 8), inject: delayLink},
-	{Name: "throttle-link", Does: "limit a worker process's connection to 4 kB/s in each direction", need: needsLinks, lasts: seconds(2, 6), inject: throttleLink},
+	{Name: "blackhole-connection", Does: "let nothing through to or from a worker process, or only on its present connection, and close nothing", need: needsLinks, lasts: aroundTimeout, inject: onLinks(blackhole)},
+	{Name: "delay-link", Does: "delay what a worker process sends and receives by 20 ms", need: needsLinks, lasts: seconds(3, 8), inject: onLinks(delay)},
+	{Name: "throttle-link", Does: "limit a worker process's connection to 4 kB/s in each direction", need: needsLinks, lasts: seconds(2, 6), inject: onLinks(throttle)},
 	{Name: "swallow-answer", Does: "drop the answer to one request of a worker process, while the answers to its pings pass", need: needsLinks, lasts: seconds(3, 3), inject: swallowAnswer},
 
 	{Name: "delete-holder", Does: "delete the node of a process that holds a lock", inject: deleteHolder},
@@ -134,13 +136,11 @@ func (k Kind) Lacks(f Facilities) string {
 
 // Help returns a line for each kind of fault, each with the given indent.
 func Help(indent string) string {
-	width := 0
-	for _, k := range Kinds {
-		width = max(width, len(k.Name))
-	}
 	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, k := range Kinds {
-		b.WriteString(indent + k.Name + strings.Repeat(" ", width-len(k.Name)) + "  " + k.Does + "\n")
+		fmt.Fprintf(w, "%s%s\t%s\n", indent, k.Name, k.Does)
 	}
+	_ = w.Flush() // a Builder has no errors
 	return b.String()
 }

@@ -25,65 +25,50 @@ func (f *fault) reserveLinks(ctx context.Context) (Links, error) {
 // cutConnection waits for a connection, since one may just be missing.
 func cutConnection(ctx context.Context, f *fault) error {
 	l, err := f.reserveLinks(ctx)
-	if err != nil {
-		return err
+	if err == nil {
+		err = f.seek(ctx, "the process has no connection", func() bool { return l.Sever() > 0 })
 	}
-	ctx, cancel := context.WithTimeout(ctx, targetPatience)
-	defer cancel()
-	for l.Sever() == 0 {
-		if !sleep(ctx, targetPoll) {
-			return fmt.Errorf("%w: the process has no connection", errNoTarget)
-		}
-	}
-	f.ended(true)
-	return nil
+	f.ended(err == nil)
+	return err
 }
 
-// blackholeConnection leaves the process a way to another server in one of three cases.
-func blackholeConnection(ctx context.Context, f *fault) error {
-	l, err := f.reserveLinks(ctx)
-	if err != nil {
-		return err
+// onLinks returns a way of injecting a fault that disturbs the connections of a process.
+func onLinks(disturb func(f *fault, l Links) (undo func())) func(context.Context, *fault) error {
+	return func(ctx context.Context, f *fault) error {
+		l, err := f.reserveLinks(ctx)
+		if err != nil {
+			return err
+		}
+		undo := disturb(f, l)
+		f.last(ctx)
+		undo()
+		f.ended(true)
+		return nil
 	}
+}
+
+// blackhole leaves the process a way to another server in one of three cases.
+func blackhole(f *fault, l Links) (undo func()) {
 	if f.rng.IntN(3) == 0 {
 		l.BlackholeUsed()
 	} else {
 		l.Blackhole()
 	}
-	f.last(ctx)
-	l.Mend()
-	f.ended(true)
-	return nil
+	return l.Mend
 }
 
 // linkDelay is how long data takes in each direction of a delayed link.
 const linkDelay = 20 * time.Millisecond
 
-func delayLink(ctx context.Context, f *fault) error {
-	l, err := f.reserveLinks(ctx)
-	if err != nil {
-		return err
-	}
+func delay(_ *fault, l Links) (undo func()) {
 	l.Delay(linkDelay)
-	f.last(ctx)
-	l.Delay(0)
-	f.ended(true)
-	return nil
+	return func() { l.Delay(0) }
 }
 
-// linkRate is how many bytes per second pass a throttled link.
-const linkRate = 4000
-
-func throttleLink(ctx context.Context, f *fault) error {
-	l, err := f.reserveLinks(ctx)
-	if err != nil {
-		return err
-	}
-	l.Throttle(linkRate)
-	f.last(ctx)
-	l.Throttle(0)
-	f.ended(true)
-	return nil
+// throttle lets so many bytes pass per second.
+func throttle(_ *fault, l Links) (undo func()) {
+	l.Throttle(4000)
+	return func() { l.Throttle(0) }
 }
 
 // swallowAnswer is over when the answer has been dropped. What follows is the client's

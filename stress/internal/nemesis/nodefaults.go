@@ -11,87 +11,79 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/stress/internal/pause"
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
+// A view returns the places at which a fault may delete a node, and the others.
+type view func(holders, waiters []Place) (there, elsewhere []Place)
+
 func deleteHolder(ctx context.Context, f *fault) error {
-	return f.deleteNode(ctx, "holds a lock", f.env.Holders, f.env.Waiters)
+	return f.deleteNode(ctx, "no process holds a lock", func(h, w []Place) (there, elsewhere []Place) { return h, w })
 }
 
 func deleteWaiter(ctx context.Context, f *fault) error {
-	return f.deleteNode(ctx, "waits for a lock", f.env.Waiters, f.env.Holders)
+	return f.deleteNode(ctx, "no process waits for a lock", func(h, w []Place) (there, elsewhere []Place) { return w, h })
 }
 
 // deleteNode deletes a node of a process that has one there, if possible of one that has
 // another one elsewhere.
-func (f *fault) deleteNode(ctx context.Context, does string, there, elsewhere func(context.Context) []Place) error {
-	process, err := f.choosePlace(ctx, does, there, elsewhere)
+func (f *fault) deleteNode(ctx context.Context, none string, of view) error {
+	var process int
+	err := f.seek(ctx, none, func() bool {
+		process = f.processIn(of(f.env.Look()))
+		return process >= 0
+	})
 	if err != nil {
 		return err
 	}
+	f.keep(process)
 	// The harness may prepare the process for seconds. Who holds what has changed by then.
 	f.begin(processTarget(process), "")
-	ctx, cancel := context.WithTimeout(ctx, targetPatience)
-	defer cancel()
-	for {
+	var unsure error
+	err = f.seek(ctx, fmt.Sprintf("process %d gave up each of its nodes before it could be deleted", process), func() bool {
+		there, _ := of(f.env.Look())
 		// A place may be given up while it is looked at. So another of the same process
 		// does, too: the history has that process.
-		for _, p := range f.preferred(there(ctx)) {
+		for _, p := range f.preferred(there) {
 			if p.Process != process {
 				continue
 			}
 			switch err := f.env.Tree().Delete(p.Node, -1); {
 			case err == nil:
 				f.lock = p.Lock
-				f.ended(true)
-				return nil
+				return true
 			case !errors.Is(err, zkio.ErrNoNode):
 				// It may have been deleted, or not: the answer is missing.
-				f.lock = p.Lock
-				f.ended(false)
-				return fmt.Errorf("%w: %w", errNoTarget, err)
+				f.lock, unsure = p.Lock, fmt.Errorf("%w: %w", errNoTarget, err)
+				return true
 			}
 		}
-		if !sleep(ctx, targetPoll) {
-			return fmt.Errorf("%w: process %d gave up each of its nodes before it could be deleted", errNoTarget, process)
-		}
-	}
+		return false
+	})
+	f.ended(err == nil && unsure == nil)
+	return errors.Join(err, unsure)
 }
 
 // preferred has the places first at which workers stay inside, if they do for this fault,
 // and else the others. To delete the node of a process that keeps a lock while none of its
 // workers is inside costs nothing.
 func (f *fault) preferred(places []Place) []Place {
-	slices.SortStableFunc(places, func(a, b Place) int {
-		return compareBool(a.Still != f.in.Stays, b.Still != f.in.Stays)
-	})
+	wanted := func(p Place) bool { return p.Still == f.in.Stays }
+	return append(those(places, wanted), those(places, func(p Place) bool { return !wanted(p) })...)
+}
+
+// those returns the places for which is returns true.
+func those(places []Place, is func(Place) bool) []Place {
+	return slices.DeleteFunc(slices.Clone(places), func(p Place) bool { return !is(p) })
+}
+
+// rather is those, or all if there are none.
+func rather(places []Place, is func(Place) bool) []Place {
+	if some := those(places, is); len(some) > 0 {
+		return some
+	}
 	return places
-}
-
-// compareBool has false before true.
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	}
-	return 1
-}
-
-// choosePlace waits for a process that has a node there, and keeps other faults from it.
-func (f *fault) choosePlace(ctx context.Context, does string, there, elsewhere func(context.Context) []Place) (process int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, targetPatience)
-	defer cancel()
-	for {
-		if process = f.processIn(there(ctx), elsewhere(ctx)); process >= 0 {
-			f.keep(process)
-			return process, nil
-		}
-		if !sleep(ctx, targetPoll) {
-			return 0, fmt.Errorf("%w: no process %s", errNoTarget, does)
-		}
-	}
 }
 
 // processIn returns a process of one of the places, if possible of those elsewhere as well;
@@ -103,39 +95,28 @@ func (f *fault) processIn(places, elsewhere []Place) int {
 		return -1
 	}
 	f.mu.Lock()
-	idle := slices.DeleteFunc(slices.Clone(places), func(p Place) bool { return f.busy[p.Process] })
+	places = rather(places, func(p Place) bool { return !f.busy[p.Process] })
 	f.mu.Unlock()
-	if len(idle) > 0 {
-		places = idle
-	}
 	also := processesOf(elsewhere)
-	if both := slices.DeleteFunc(slices.Clone(places), func(p Place) bool { return !also[p.Process] }); len(both) > 0 {
-		places = both
-	}
+	places = rather(places, func(p Place) bool { return also[p.Process] })
 	return places[f.rng.IntN(len(places))].Process
 }
 
 // contendedLock waits for a lock that a process holds and another awaits, or, if there is
 // none, one that a process holds. It returns a node of its queue.
-func (f *fault) contendedLock(ctx context.Context) (Place, error) {
-	ctx, cancel := context.WithTimeout(ctx, targetPatience)
-	defer cancel()
-	for {
-		holders := f.env.Holders(ctx)
-		awaited := make(map[string]bool)
-		for _, p := range f.env.Waiters(ctx) {
-			awaited[p.Lock] = true
+func (f *fault) contendedLock(ctx context.Context) (at Place, err error) {
+	err = f.seek(ctx, "no process holds a lock", func() bool {
+		holders, waiters := f.env.Look()
+		holders = rather(holders, func(p Place) bool {
+			return slices.ContainsFunc(waiters, func(w Place) bool { return w.Lock == p.Lock })
+		})
+		if len(holders) == 0 {
+			return false
 		}
-		if both := slices.DeleteFunc(slices.Clone(holders), func(p Place) bool { return !awaited[p.Lock] }); len(both) > 0 {
-			holders = both
-		}
-		if len(holders) > 0 {
-			return holders[f.rng.IntN(len(holders))], nil
-		}
-		if !sleep(ctx, targetPoll) {
-			return Place{}, fmt.Errorf("%w: no process holds a lock", errNoTarget)
-		}
-	}
+		at = holders[f.rng.IntN(len(holders))]
+		return true
+	})
+	return at, err
 }
 
 // lockTarget is what the history calls a lock that a fault hits.
@@ -148,61 +129,60 @@ var strangers = []string{
 }
 
 func foreignChildren(ctx context.Context, f *fault) error {
-	at, err := f.contendedLock(ctx)
-	if err != nil {
-		return err
-	}
-	dir, mark := path.Dir(at.Node), f.mark()
-	f.begin(lockTarget(at.Lock), at.Lock)
-	made := 0
-	for _, name := range strangers {
-		if err = f.env.Tree().Create(dir+"/"+strings.ReplaceAll(name, "~", mark), []byte("not a lock's"), nil); err == nil {
-			made++
+	return f.plant(ctx, func(_ Place, dir, mark string) error {
+		var errs []error
+		for _, name := range strangers {
+			errs = append(errs, f.env.Tree().Create(dir+"/"+strings.ReplaceAll(name, "~", mark), []byte("not a lock's"), nil))
 		}
-	}
-	if made > 0 {
-		err = nil // the others may stand there already
-		f.last(ctx)
-	}
-	err = f.removeMarked(ctx, dir, mark, err)
-	f.ended(made > 0)
-	return err
+		if slices.Contains(errs, nil) {
+			return nil // the others may stand there already
+		}
+		return errs[len(errs)-1]
+	})
 }
 
 // foreignContenders queues as Apache Curator and kazoo do: as clients that hold the lock when
 // their turn comes, and know nothing of Holdfast. Their nodes belong to the session of the
 // harness.
 func foreignContenders(ctx context.Context, f *fault) error {
+	return f.plant(ctx, func(at Place, dir, mark string) error {
+		// Curator's names have a UUID with dashes, kazoo's 32 digits without. The mark, of 16
+		// digits, ends both.
+		uuid := fmt.Sprintf("_c_%08x-0000-4000-%s-%s", f.rng.Uint32(), mark[:4], mark[4:])
+		kazoo := fmt.Sprintf("%016x%s", f.rng.Uint64(), mark)
+		var names []string
+		switch own := path.Base(at.Node); {
+		case strings.Contains(own, "__READ__"), strings.Contains(own, "__WRIT__"):
+			names = []string{uuid + "-__READ__", uuid + "-__WRIT__", kazoo + "__rlock__"}
+		case strings.Contains(own, "latch-"):
+			names = []string{uuid + "-latch-"}
+		default:
+			names = []string{uuid + "-lock-", kazoo + "__lock__"}
+		}
+		ops := make([]zkio.Op, 0, len(names))
+		for _, name := range names {
+			ops = append(ops, zkio.CreateOp(dir+"/"+name, []byte("127.0.0.1"), nil).Ephemeral().Sequential())
+		}
+		_, err := f.env.Tree().Multi(ops...)
+		return err
+	})
+}
+
+// plant has nodes stand in the directory of a lock for as long as the fault lasts. Create
+// creates them; their names have the mark.
+func (f *fault) plant(ctx context.Context, create func(at Place, dir, mark string) error) error {
 	at, err := f.contendedLock(ctx)
 	if err != nil {
 		return err
 	}
 	dir, mark := path.Dir(at.Node), f.mark()
-	// Curator's names have a UUID with dashes, kazoo's 32 digits without. The mark, of 16
-	// digits, ends both.
-	uuid := fmt.Sprintf("_c_%08x-0000-4000-%s-%s", f.rng.Uint32(), mark[:4], mark[4:])
-	kazoo := fmt.Sprintf("%016x%s", f.rng.Uint64(), mark)
-	var names []string
-	switch own := path.Base(at.Node); {
-	case strings.Contains(own, "__READ__"), strings.Contains(own, "__WRIT__"):
-		names = []string{uuid + "-__READ__", uuid + "-__WRIT__", kazoo + "__rlock__"}
-	case strings.Contains(own, "latch-"):
-		names = []string{uuid + "-latch-"}
-	default:
-		names = []string{uuid + "-lock-", kazoo + "__lock__"}
-	}
 	f.begin(lockTarget(at.Lock), at.Lock)
-	ops := make([]zkio.Op, 0, len(names))
-	for _, name := range names {
-		ops = append(ops, zkio.CreateOp(dir+"/"+name, []byte("127.0.0.1"), nil).Ephemeral().Sequential())
-	}
-	_, err = f.env.Tree().Multi(ops...)
-	made := err == nil
-	if made {
+	made := create(at, dir, mark)
+	if made == nil {
 		f.last(ctx)
 	}
-	err = f.removeMarked(ctx, dir, mark, err)
-	f.ended(made)
+	err = f.removeMarked(ctx, dir, mark, made)
+	f.ended(made == nil)
 	return err
 }
 
@@ -231,7 +211,7 @@ func (f *fault) removeMarked(ctx context.Context, dir, mark string, made error) 
 		case zkio.ClassOf(err) == zkio.Definite, zkio.ClassOf(err) == zkio.Closed:
 			return fmt.Errorf("removing the nodes with %s in their names from %s, which you may have to do: %w", mark, dir, err)
 		}
-		if !sleep(ctx, 100*time.Millisecond) {
+		if !pause.For(ctx, 100*time.Millisecond, nil) {
 			return fmt.Errorf("removing the nodes with %s in their names from %s, which you may have to do: %w: %w", mark, dir, ctx.Err(), err)
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/holdfast-go/holdfast/stress/internal/pause"
 )
 
 const (
@@ -16,22 +18,30 @@ const (
 	targetPoll = 20 * time.Millisecond
 )
 
+// seek calls found until it reports true. Its error is one that nothing was found to hit,
+// which says why.
+func (f *fault) seek(ctx context.Context, why string, found func() bool) error {
+	ctx, cancel := context.WithTimeout(ctx, targetPatience)
+	defer cancel()
+	for !found() {
+		if !pause.For(ctx, targetPoll, nil) {
+			return fmt.Errorf("%w: %s", errNoTarget, why)
+		}
+	}
+	return nil
+}
+
 // reserve chooses a worker process and keeps other faults from it. It takes one of those
 // that hold a lock and wait for another, if there are any, or else of those that do one of
 // the two, or else any.
-func (f *fault) reserve(ctx context.Context) (int, error) {
-	ctx, cancel := context.WithTimeout(ctx, targetPatience)
-	defer cancel()
-	for {
-		holders, waiters := processesOf(f.env.Holders(ctx)), processesOf(f.env.Waiters(ctx))
-		all := f.env.Processes()
-		if p, ok := f.choose(all, func(p int) int { return count(holders[p], waiters[p]) }); ok {
-			return p, nil
-		}
-		if !sleep(ctx, targetPoll) {
-			return 0, fmt.Errorf("%w: of %d worker processes no further one may be hit", errNoTarget, len(all))
-		}
-	}
+func (f *fault) reserve(ctx context.Context) (process int, err error) {
+	err = f.seek(ctx, "no further worker process may be hit", func() (ok bool) {
+		holds, waits := f.env.Look()
+		holders, waiters := processesOf(holds), processesOf(waits)
+		process, ok = f.choose(f.env.Processes(), func(p int) int { return count(holders[p], waiters[p]) })
+		return ok
+	})
+	return process, err
 }
 
 // choose reserves one of the processes that no other fault hits, one of those with the

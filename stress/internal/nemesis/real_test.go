@@ -275,7 +275,7 @@ func (r *realRun) Links(process int) Links  { return r.links[process] }
 func (r *realRun) Servers() Servers         { return r.cluster }
 func (r *realRun) Tree() Tree               { return r.client.Session() }
 
-func (r *realRun) look() (holders, waiters []Place) {
+func (r *realRun) Look() (holders, waiters []Place) {
 	holders, waiters, err := Look(r.Tree(), r.dirs, func(session int64) (int, bool) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -287,9 +287,6 @@ func (r *realRun) look() (holders, waiters []Place) {
 	}
 	return holders, waiters
 }
-
-func (r *realRun) Holders(context.Context) []Place { holders, _ := r.look(); return holders }
-func (r *realRun) Waiters(context.Context) []Place { _, waiters := r.look(); return waiters }
 
 func (r *realRun) Revoke(ctx context.Context, lock string) error {
 	l, err := r.manager.Exclusive(lock)

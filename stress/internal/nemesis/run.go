@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/pause"
 )
 
 // unsettledLimit is for how long a fault waits for the ensemble to settle.
@@ -82,7 +83,7 @@ func (r *runner) server(active bool) {
 // await waits until the fault is to begin. It reports false if ctx ends before that, or the
 // fault would last longer than the schedule.
 func (r *runner) await(ctx context.Context, in Injection) bool {
-	if !sleep(ctx, in.After-time.Since(r.began)) {
+	if !pause.For(ctx, in.After-time.Since(r.began), nil) {
 		return false
 	}
 	r.mu.Lock()
@@ -105,18 +106,6 @@ func (r *runner) await(ctx context.Context, in Injection) bool {
 	return ctx.Err() == nil
 }
 
-// sleep waits for d. It reports false if ctx has ended.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
-}
-
 // errNoTarget means that a fault found nothing to hit.
 var errNoTarget = errors.New("there is nothing to hit")
 
@@ -133,7 +122,7 @@ func (r *runner) injectOrAgain(ctx context.Context, in Injection) {
 	in.Stays = in.Stays || !r.took[in.Kind]
 	r.mu.Unlock()
 	for try := 1; ; try++ {
-		if r.inject(ctx, in) || try == tries || !sleep(ctx, time.Second) || time.Since(r.began)+in.Lasts > r.end {
+		if r.inject(ctx, in) || try == tries || !pause.For(ctx, time.Second, nil) || time.Since(r.began)+in.Lasts > r.end {
 			return
 		}
 		r.mu.Lock()
@@ -204,7 +193,7 @@ func (f *fault) event(kind history.Kind) history.Event {
 }
 
 // last waits for as long as the fault lasts, or until ctx ends.
-func (f *fault) last(ctx context.Context) { sleep(ctx, f.in.Lasts) }
+func (f *fault) last(ctx context.Context) { pause.For(ctx, f.in.Lasts, nil) }
 
 // undoLimit bounds the time in which a fault is undone.
 const undoLimit = 90 * time.Second

@@ -8,12 +8,12 @@ import (
 	"fmt"
 )
 
-// A role returns a server to hit, and what it is in its ensemble.
-type role func(ctx context.Context, f *fault, s Servers) (id int, as string, err error)
+// A role returns a server to hit, and what the history calls it.
+type role func(ctx context.Context, f *fault, s Servers) (id int, target string, err error)
 
 func leader(ctx context.Context, _ *fault, s Servers) (int, string, error) {
 	id, err := s.Leader(ctx)
-	return id, "leader", err
+	return id, fmt.Sprintf("server %d (leader)", id), err
 }
 
 func follower(ctx context.Context, f *fault, s Servers) (int, string, error) {
@@ -21,7 +21,8 @@ func follower(ctx context.Context, f *fault, s Servers) (int, string, error) {
 	if err != nil {
 		return 0, "", err
 	}
-	return ids[f.rng.IntN(len(ids))], "follower", nil
+	id := ids[f.rng.IntN(len(ids))]
+	return id, fmt.Sprintf("server %d (follower)", id), nil
 }
 
 // anyServer returns the leader in one of three cases.
@@ -32,72 +33,59 @@ func anyServer(ctx context.Context, f *fault, s Servers) (int, string, error) {
 	return follower(ctx, f, s)
 }
 
-// A harm is what can be done to a server, and how it is undone.
-type harm struct {
-	do   func(s Servers, id int) error
-	undo func(ctx context.Context, s Servers, id int) error
+// allServers are hit once they have settled.
+func allServers(ctx context.Context, _ *fault, s Servers) (int, string, error) {
+	_, err := s.Settled(ctx)
+	return 0, "all servers", err
 }
 
-var (
-	killed = harm{
-		Servers.Kill,
-		func(ctx context.Context, s Servers, id int) error { return s.Restart(ctx, id) },
-	}
-	paused = harm{
-		Servers.Pause,
-		func(_ context.Context, s Servers, id int) error { return s.Resume(id) },
-	}
-	isolated = harm{
-		Servers.Isolate,
-		func(_ context.Context, s Servers, _ int) error { s.Heal(); return nil },
-	}
-)
+// A harm is what can be done to a server, and returns how it is undone, which is tried also
+// after an error.
+type harm func(s Servers, id int) (undo func(ctx context.Context) error, err error)
 
-// slowDisk keeps all servers from writing their logs. With the log of one stalled, the others are
-// a majority, and clients see nothing.
-func slowDisk(ctx context.Context, f *fault) error {
-	s := f.env.Servers()
-	if s == nil {
-		return fmt.Errorf("%w: the harness has no ensemble of its own", errNoTarget)
-	}
-	choice, cancel := context.WithTimeout(ctx, unsettledLimit)
-	_, err := s.Settled(choice)
-	cancel()
-	if err != nil {
-		return fmt.Errorf("%w: %w", errNoTarget, err)
-	}
-	f.begin("all servers", "")
+func killed(s Servers, id int) (undo func(context.Context) error, err error) {
+	return func(ctx context.Context) error { return s.Restart(ctx, id) }, s.Kill(id)
+}
+
+func paused(s Servers, id int) (undo func(context.Context) error, err error) {
+	return func(context.Context) error { return s.Resume(id) }, s.Pause(id)
+}
+
+func isolated(s Servers, id int) (undo func(context.Context) error, err error) {
+	return func(context.Context) error { s.Heal(); return nil }, s.Isolate(id)
+}
+
+// stalled keeps all servers from writing their logs. With the log of one stalled, the others
+// are a majority, and clients see nothing.
+func stalled(s Servers, _ int) (undo func(context.Context) error, err error) {
 	resume, err := s.StallLogs()
 	if err != nil {
-		return fmt.Errorf("%w: %w", errNoTarget, err)
+		return func(context.Context) error { return nil }, fmt.Errorf("%w: %w", errNoTarget, err)
 	}
-	f.last(ctx)
-	err = resume()
-	f.ended(err == nil)
-	return err
+	return func(context.Context) error { return resume() }, nil
 }
 
 // onServer returns a way of injecting a fault that harms a server of that role.
-func onServer(r role, h harm) func(context.Context, *fault) error {
+func onServer(r role, harm harm) func(context.Context, *fault) error {
 	return func(ctx context.Context, f *fault) error {
 		s := f.env.Servers()
 		if s == nil {
 			return fmt.Errorf("%w: the harness has no ensemble of its own", errNoTarget)
 		}
 		choice, cancel := context.WithTimeout(ctx, unsettledLimit)
-		id, as, err := r(choice, f, s)
+		id, target, err := r(choice, f, s)
 		cancel()
 		if err != nil {
 			return fmt.Errorf("%w: %w", errNoTarget, err)
 		}
-		f.begin(fmt.Sprintf("server %d (%s)", id, as), "")
-		err = h.do(s, id)
+		f.begin(target, "")
+		undo, err := harm(s, id)
 		if err == nil {
 			f.last(ctx)
 		}
-		undo, cancel := undoing(ctx)
+		whole, cancel := undoing(ctx)
 		defer cancel()
-		undone := h.undo(undo, s, id)
+		undone := undo(whole)
 		f.ended(err == nil)
 		return errors.Join(err, undone)
 	}

@@ -237,21 +237,22 @@ var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:,=@%+-]+$`)
 
 // HistoryLocks returns the locks of the run as its history names them.
 func (o Options) HistoryLocks() (all []history.Lock) {
-	for i := range o.Venues() {
-		l := history.Lock{Name: o.NameOf(i), Mode: history.Exclusive}
-		switch kind := o.KindOf(i); {
-		case o.ReadWriteAt(i):
-			l.Mode = ""
-		case kind == wire.MutexWorkload:
+	for _, v := range o.Venues() {
+		l := history.Lock{Name: v.Name, Mode: history.Exclusive}
+		switch v.Kind {
+		case wire.MutexWorkload:
 			l.Mode = history.Mutex
-		case kind == wire.BarrierWorkload:
+		case wire.BarrierWorkload:
 			l.Mode, l.Capacity = history.Permit, min(wire.MostMembers, o.Processes*o.Goroutines)
-		case kind == wire.SemaphoreWorkload:
+		case wire.SemaphoreWorkload:
 			l.Mode, l.Capacity = history.Permit, wire.ManyPermits
-		case kind == wire.QueueWorkload:
+		case wire.QueueWorkload:
 			l.Name, l.Once = l.Name+"/*", true
-		case kind == wire.ShardsWorkload:
+		case wire.ShardsWorkload:
 			l.Name += "/*"
+		}
+		if v.ReadWrite {
+			l.Mode = ""
 		}
 		all = append(all, l)
 	}

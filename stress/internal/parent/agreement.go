@@ -82,7 +82,7 @@ func (a *agreement) end() (looks uint64, err error) {
 // disagreed notes that two servers cannot both be right.
 func (p *parent) disagreed(lock, text string) {
 	p.chronicle.Write(history.Event{Kind: history.Disagreed, Process: history.Harness, Lock: lock, Text: text})
-	p.reporter.Line("%s  %s: %s", time.Now().Format("15:04:05.000"), lock, text)
+	p.reporter.Note("%s: %s", lock, text)
 }
 
 // watch asks one server until ctx ends.

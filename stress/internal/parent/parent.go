@@ -718,18 +718,10 @@ func (p *parent) leaks(ctx context.Context) (left []cluster.Leak, err error) {
 // lockDirs returns the directories of those locks that have a queue, by their names. Any
 // goroutine may call it.
 func (p *parent) lockDirs() map[string]string {
-	o := p.options
 	dirs := map[string]string{}
-	for i := range o.Venues() {
-		path := o.NameOf(i)
-		switch kind := o.KindOf(i); {
-		case kind == wire.ElectionWorkload:
-			path += "/lock"
-		case slices.Contains(wire.RecipeWorkloads, kind):
-			continue // it has no queue of this kind
-		}
-		if dir, err := manager.LockPath(p.root, path); err == nil {
-			dirs[o.NameOf(i)] = dir
+	for _, v := range p.options.Venues() {
+		if dir, err := manager.LockPath(p.root, v.Queue()); err == nil && v.Queue() != "" {
+			dirs[v.Name] = dir
 		}
 	}
 	return dirs
@@ -793,14 +785,14 @@ func (p *parent) sumUp() {
 			s.ProcessWriteGrants = append(s.ProcessWriteGrants, n.WriteGrants)
 		}
 	}
-	for i := range o.Venues() {
+	for i, v := range o.Venues() {
 		held := make([]time.Duration, len(p.processes))
 		for j, c := range p.processes {
 			if c.final != nil && i < len(c.final.Held) { // else it died, or stopped before it had opened its locks
 				held[j] = c.final.Held[i]
 			}
 		}
-		s.Held = append(s.Held, summary.NewLockTime(o.NameOf(i), held, s.Elapsed))
+		s.Held = append(s.Held, summary.NewLockTime(v.Name, held, s.Elapsed))
 	}
 	s.Leaks = len(s.LeakList)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/pause"
 )
 
 // A virtual machine is paused, a laptop sleeps, a system without memory stalls: then every
@@ -49,35 +50,20 @@ func (p *pulse) beat() (late time.Duration, what string) {
 
 // watch calls stood each time the machine has stood still, until ctx ends.
 func (p *pulse) watch(ctx context.Context, stood func(late time.Duration, what string)) {
-	tick := time.NewTicker(BeatEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for pause.For(ctx, BeatEvery, nil) {
 		if late, what := p.beat(); late > 0 {
 			stood(late, what)
 		}
 	}
 }
 
-// watchMachine notes when the machine stood still, until stop is called. stop waits for the
-// end of that.
+// watchMachine notes when the machine stood still, until stop is called.
 func (p *parent) watchMachine() (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
 	watching := newPulse(history.TakeAnchor)
-	go func() {
-		defer close(done)
+	return pause.Beside(func(ctx context.Context) {
 		watching.watch(ctx, func(late time.Duration, what string) {
 			p.chronicle.Write(history.Event{Kind: history.StoodStill, Process: history.Harness, Lasted: late.Nanoseconds(), Text: what})
-			p.reporter.Line("%s  %s: what goes wrong now may be its doing", time.Now().Format("15:04:05.000"), what)
+			p.reporter.Note("%s: what goes wrong now may be its doing", what)
 		})
-	}()
-	return func() {
-		cancel()
-		<-done
-	}
+	})
 }

@@ -127,7 +127,7 @@ func (t *trouble) record(e history.Event) {
 	case !e.Stays && target >= 0:
 		what += ", while the locks change hands"
 	}
-	t.parent.reporter.Line("%s  fault %d: %s", time.Now().Format("15:04:05.000"), e.Fault, what)
+	t.parent.reporter.Note("fault %d: %s", e.Fault, what)
 }
 
 // A third is a process, and one of the parts of the locks.
@@ -202,7 +202,7 @@ func (t *trouble) gather(target int) {
 		return slices.ContainsFunc(places, func(p nemesis.Place) bool { return p.Process == process && p.Still })
 	}
 	for pause.For(ctx, 20*time.Millisecond, nil) {
-		holders, waiters := t.look()
+		holders, waiters := t.Look()
 		if still(holders, target) && (t.parent.options.Locks == 1 || still(holders, other) && still(waiters, target)) {
 			pause.For(ctx, entering, nil)
 			return
@@ -397,47 +397,29 @@ type revocable interface {
 }
 
 func (t *trouble) lock(name string) (revocable, error) {
-	o := t.parent.options
-	i := 0
-	for i < o.Venues()-1 && o.NameOf(i) != name {
-		i++
-	}
+	all := t.parent.options.Venues()
+	v := all[max(0, slices.IndexFunc(all, func(v wire.Venue) bool { return v.Name == name }))]
 	switch {
-	case o.KindOf(i) == wire.ElectionWorkload:
-		return t.manager.Exclusive(name + "/lock")
-	case o.ReadWriteAt(i):
+	case v.ReadWrite:
 		rw, err := t.manager.ReadWrite(name)
 		if err != nil {
 			return nil, err
 		}
 		return rw.Writer(), nil
-	case o.KindOf(i) == wire.MutexWorkload:
+	case v.Kind == wire.MutexWorkload:
 		return t.manager.Mutex(name)
 	default:
-		return t.manager.Exclusive(name)
+		return t.manager.Exclusive(v.Queue())
 	}
 }
 
-func (t *trouble) Note(text string) {
-	t.parent.reporter.Line("%s  %s", time.Now().Format("15:04:05.000"), text)
-}
+func (t *trouble) Note(text string) { t.parent.reporter.Note("%s", text) }
 
-// Holders and Waiters look at the directories of the locks.
-func (t *trouble) Holders(ctx context.Context) []nemesis.Place {
-	holders, _ := t.look()
-	return holders
-}
-
-func (t *trouble) Waiters(ctx context.Context) []nemesis.Place {
-	_, waiters := t.look()
-	return waiters
-}
-
-func (t *trouble) look() (holders, waiters []nemesis.Place) {
-	o := t.parent.options
+// Look looks at the directories of the locks.
+func (t *trouble) Look() (holders, waiters []nemesis.Place) {
 	parts := map[string]int{}
-	for i := range o.Venues() {
-		parts[o.NameOf(i)] = i % wire.Thirds
+	for i, v := range t.parent.options.Venues() {
+		parts[v.Name] = i % wire.Thirds
 	}
 	holders, waiters, err := nemesis.Look(t.Tree(), t.parent.lockDirs(), t.parent.chronicle.ProcessOf)
 	if err != nil {

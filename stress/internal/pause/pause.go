@@ -6,6 +6,7 @@ package pause
 
 import (
 	"context"
+	"sync"
 	"time"
 )
 
@@ -22,4 +23,16 @@ func For(ctx context.Context, d time.Duration, lost <-chan struct{}) bool {
 		}
 	}
 	return ctx.Err() == nil
+}
+
+// Beside has a goroutine call fn. Stop ends the context of that, and waits until fn has
+// returned.
+func Beside(fn func(ctx context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { fn(ctx) })
+	return func() {
+		cancel()
+		running.Wait()
+	}
 }

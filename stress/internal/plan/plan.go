@@ -5,7 +5,6 @@ package plan
 
 import (
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
@@ -18,12 +17,13 @@ import (
 // interleave; that is up to the network and the operating system.
 type Plan struct {
 	wire.Workload
-	rng *rand.Rand
+	venues []wire.Venue
+	rng    *rand.Rand
 }
 
 // New returns the plan of a worker.
 func New(s wire.Settings, worker int) *Plan {
-	return &Plan{s.Workload, rand.New(rand.NewPCG(s.Seed, uint64(s.Process)<<32|uint64(worker)))}
+	return &Plan{s.Workload, s.Venues(), rand.New(rand.NewPCG(s.Seed, uint64(s.Process)<<32|uint64(worker)))}
 }
 
 // A Step is one attempt to get a lock, and what to do with it.
@@ -111,7 +111,7 @@ const (
 func (p *Plan) Next() Step {
 	s := Step{
 		Think:  p.duration(p.Think),
-		Lock:   p.rng.IntN(p.Venues()),
+		Lock:   p.rng.IntN(len(p.venues)),
 		Way:    ways[p.rng.IntN(len(ways))],
 		Bound:  p.duration(max(2*p.Hold, 2*time.Millisecond)),
 		Hold:   p.duration(p.Hold),
@@ -123,21 +123,21 @@ func (p *Plan) Next() Step {
 	if n := p.rng.IntN(3 * int(numNested-1)); n < int(numNested-1) {
 		s.Nested = Nested(n + 1)
 	}
-	kind := p.KindOf(s.Lock)
-	if p.ReadWriteAt(s.Lock) {
+	venue := p.venues[s.Lock]
+	if venue.ReadWrite {
 		s.Read = p.rng.Float64() < p.ReadRatio
 		s.Turn = p.rng.IntN(4) == 0
 	}
-	if kind == wire.UpgradeWorkload && p.rng.IntN(4) == 0 {
+	if venue.Kind == wire.UpgradeWorkload && p.rng.IntN(4) == 0 {
 		s.Third, s.Read, s.Turn = true, false, p.rng.IntN(4) > 0
 	}
 	if p.Kind == wire.AbandonedWorkload {
 		s.Panics, s.Recovers = p.rng.IntN(8) == 0, p.rng.IntN(4) == 0
 	}
-	if slices.Contains(wire.RecipeWorkloads, kind) {
+	if venue.Recipe {
 		s.Bound = p.duration(max(100*p.Hold, 200*time.Millisecond))
 	}
-	if p.Kind == wire.MixedWorkload && kind == wire.DefaultWorkload && p.Locks > 3 && p.rng.IntN(4) == 0 {
+	if p.Kind == wire.MixedWorkload && venue.Kind == wire.DefaultWorkload && p.Locks > 3 && p.rng.IntN(4) == 0 {
 		// The exclusive locks are each third one.
 		s.Group = newGroup(p.rng, (p.Locks+2)/3)
 		for i := range s.Group.N {

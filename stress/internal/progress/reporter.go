@@ -85,6 +85,11 @@ func (r *Reporter) Line(format string, args ...any) {
 	fmt.Fprintln(r.w, text)
 }
 
+// Note writes a line that stays, with the time of day.
+func (r *Reporter) Note(format string, args ...any) {
+	r.Line("%s  %s", time.Now().Format("15:04:05.000"), fmt.Sprintf(format, args...))
+}
+
 // Done removes the status.
 func (r *Reporter) Done() {
 	r.mu.Lock()

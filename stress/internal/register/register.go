@@ -4,11 +4,10 @@
 package register
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"io"
 	"net"
+	"net/rpc"
 	"sync"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
@@ -22,8 +21,8 @@ import (
 // token of each lock, and refuses a write with a lower one. It knows nothing else of the
 // locks.
 //
-// It listens on a socket in the directory of the run. Each worker has a connection, and
-// sends a line of JSON for each write.
+// It listens on a socket in the directory of the run. Each worker has a connection, and calls
+// the register for each write.
 
 // Mark is in settings.Process of the register.
 const Mark = history.Register
@@ -32,19 +31,16 @@ const Mark = history.Register
 // in that directory, because the path of a socket must be short.
 const socket = "register"
 
+// service is the register's name in calls.
+const service = "register"
+
 // A Write is a write to the register.
 type Write struct {
-	Lock    string `json:"lock"`
-	Token   uint64 `json:"token"`
-	Turn    uint64 `json:"turn,omitempty"`
-	Process int    `json:"process"`
-	Worker  int    `json:"worker"`
-	Op      uint64 `json:"op"`
-}
-
-// A reply says whether a write was accepted.
-type reply struct {
-	OK bool `json:"ok"`
+	Lock        string
+	Token, Turn uint64
+	Process     int
+	Worker      int
+	Op          uint64
 }
 
 // A fencing is a token and a turn.
@@ -54,18 +50,15 @@ func (f fencing) below(g fencing) bool {
 	return f.token < g.token || f.token == g.token && f.turn < g.turn
 }
 
-// A register is the state of the process. One goroutine serves all writes, so that they
-// have an order, which is that of the history.
+// A register is the state of the process.
 type register struct {
-	journal *journal.Journal
-	writes  chan pendingWrite
-	highest map[string]fencing // by lock
-	sloppy  bool               // sabotage: accepts every write
-}
+	sloppy bool // sabotage: accepts every write
 
-type pendingWrite struct {
-	Write
-	answer chan<- bool
+	// mu is held while an answer is written into the history, so that writes have the same
+	// order there. The file is local, and no caller waits for anything else.
+	mu      sync.Mutex
+	journal *journal.Journal
+	highest map[string]fencing // by lock
 }
 
 // Main runs the register until stdin ends, and returns its exit status.
@@ -85,11 +78,14 @@ func Main(s wire.Settings, stdin io.Reader, out *wire.MessageWriter) int {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	r := &register{journal: j, writes: make(chan pendingWrite), highest: map[string]fencing{}, sloppy: s.Sabotage == wire.SloppyRegister}
+	r := &register{journal: j, highest: map[string]fencing{}, sloppy: s.Sabotage == wire.SloppyRegister}
+	server := rpc.NewServer()
+	if err := server.RegisterName(service, r); err != nil {
+		return fail(err)
+	}
 	var all sync.WaitGroup
 	all.Go(func() { j.Alive(ctx) })
-	all.Go(func() { r.run(ctx) })
-	all.Go(func() { r.listen(ctx, listener) })
+	all.Go(func() { listen(ctx, listener, server) })
 	out.Send(wire.Message{Ready: true})
 	_, _ = io.Copy(io.Discard, stdin) // until the parent closes it, or is gone
 	stop()
@@ -103,7 +99,7 @@ func Main(s wire.Settings, stdin io.Reader, out *wire.MessageWriter) int {
 }
 
 // listen serves connections until the listener is closed.
-func (r *register) listen(ctx context.Context, listener net.Listener) {
+func listen(ctx context.Context, listener net.Listener, server *rpc.Server) {
 	var conns sync.WaitGroup
 	defer conns.Wait()
 	for {
@@ -113,88 +109,42 @@ func (r *register) listen(ctx context.Context, listener net.Listener) {
 		}
 		conns.Go(func() {
 			defer context.AfterFunc(ctx, func() { _ = c.Close() })()
-			defer c.Close()
-			r.serve(ctx, c)
+			server.ServeConn(c)
 		})
 	}
 }
 
-// serve answers the writes of one connection.
-func (r *register) serve(ctx context.Context, c net.Conn) {
-	dec, enc := json.NewDecoder(bufio.NewReader(c)), json.NewEncoder(c)
-	answer := make(chan bool, 1)
-	for {
-		var w Write
-		if dec.Decode(&w) != nil {
-			return
-		}
-		select {
-		case r.writes <- pendingWrite{w, answer}:
-		case <-ctx.Done():
-			return
-		}
-		// run answers each write that it has taken.
-		if enc.Encode(reply{OK: <-answer}) != nil {
-			return
-		}
-	}
-}
-
-// run judges writes, one after the other.
-func (r *register) run(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case w := <-r.writes:
-			w.answer <- r.judge(w.Write)
-		}
-	}
-}
-
-// judge accepts w, or refuses it, and writes which.
-func (r *register) judge(w Write) (accepted bool) {
+// Write accepts w, or refuses it, and writes which into the history. Clients call it.
+func (r *register) Write(w Write, accepted *bool) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	fence := fencing{w.Token, w.Turn}
-	accepted = r.sloppy || !fence.below(r.highest[w.Lock])
 	e := history.Event{Kind: history.Stale, Process: w.Process, Lock: w.Lock, Token: w.Token, Turn: w.Turn, Worker: w.Worker, Op: w.Op}
-	if accepted {
+	if *accepted = r.sloppy || !fence.below(r.highest[w.Lock]); *accepted {
 		r.highest[w.Lock] = fence
 		e.Kind = history.Accepted
 	}
 	r.journal.Write(e)
-	return accepted
+	return nil
 }
 
 // A Client is one worker's connection to the register. Only that worker uses it.
-type Client struct {
-	conn net.Conn
-	dec  *json.Decoder
-}
+type Client struct{ client *rpc.Client }
 
 // Close closes the connection, if there is one.
 func (c *Client) Close() {
-	if c.conn != nil {
-		_ = c.conn.Close()
+	if c.client != nil {
+		_ = c.client.Close()
 	}
 }
 
 // Write sends a write and returns whether it was accepted.
-func (c *Client) Write(w Write) (bool, error) {
-	if c.conn == nil {
-		conn, err := net.Dial("unix", socket)
-		if err != nil {
+func (c *Client) Write(w Write) (accepted bool, err error) {
+	if c.client == nil {
+		if c.client, err = rpc.Dial("unix", socket); err != nil {
 			return false, err
 		}
-		c.conn, c.dec = conn, json.NewDecoder(conn)
 	}
-	line, err := json.Marshal(w)
-	if err != nil {
-		return false, err
-	}
-	if _, err = c.conn.Write(append(line, '\n')); err != nil {
-		return false, err
-	}
-	var a reply
-	err = c.dec.Decode(&a)
-	return a.OK, err
+	err = c.client.Call(service+".Write", w, &accepted)
+	return accepted, err
 }

@@ -25,8 +25,9 @@ func TestRegister(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			r := &register{highest: map[string]fencing{}}
 			for i, w := range tt.writes {
-				if got := r.judge(Write{Lock: w.lock, Token: w.token, Turn: w.turn}); got != w.accepted {
-					t.Errorf("write %d, %+v: accepted %t", i, w, got)
+				var got bool
+				if err := r.Write(Write{Lock: w.lock, Token: w.token, Turn: w.turn}, &got); err != nil || got != w.accepted {
+					t.Errorf("write %d, %+v: accepted %t, %v", i, w, got, err)
 				}
 			}
 		})

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/holdfast-go/holdfast/stress/internal/pause"
 )
 
 // An Operation is something a worker does that must come to an end.
@@ -48,14 +50,7 @@ func (a *Activity[L]) None() { a.now.Store(nil) }
 // activities of the workers, by id.
 func Watch[L any](ctx context.Context, all []*Activity[L], patience time.Duration, stuck func(id int, op *Operation[L])) {
 	reported := map[*Operation[L]]bool{}
-	tick := time.NewTicker(min(patience/4, time.Second))
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for pause.For(ctx, min(patience/4, time.Second), nil) {
 		var found []int
 		ops := make(map[int]*Operation[L])
 		for id, a := range all {

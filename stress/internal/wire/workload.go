@@ -71,44 +71,48 @@ var Workloads = []string{
 // in which the workload mixed has them.
 var RecipeWorkloads = []string{ElectionWorkload, MembersWorkload, ShardsWorkload, SemaphoreWorkload, QueueWorkload, BarrierWorkload}
 
-// Venues returns how many things there are that workers contend for: the locks, and in the
-// workload mixed one of each recipe besides.
-func (w Workload) Venues() int {
+// A Venue is something that workers contend for: a lock, or what a recipe gives.
+type Venue struct {
+	Name      string // of it, and of its directory and file
+	Kind      string // the workload to which it belongs
+	ReadWrite bool   // it is a read/write lock
+	Recipe    bool   // it belongs to a recipe
+}
+
+// Venues returns what workers contend for: the locks, and in the workload mixed one of each
+// recipe besides.
+func (w Workload) Venues() []Venue {
+	all := make([]Venue, 0, w.Locks+len(RecipeWorkloads))
+	kinds := []string{w.Kind}
 	if w.Kind == MixedWorkload {
-		return w.Locks + len(RecipeWorkloads)
+		kinds = []string{DefaultWorkload, MutexWorkload, UpgradeWorkload}
 	}
-	return w.Locks
+	for i := range w.Locks {
+		kind := kinds[i%len(kinds)]
+		all = append(all, Venue{
+			Name: fmt.Sprintf("lock-%d", i), Kind: kind, Recipe: slices.Contains(RecipeWorkloads, kind),
+			ReadWrite: w.ReadWrite || w.Kind == MixedWorkload && kind == UpgradeWorkload,
+		})
+	}
+	if w.Kind == MixedWorkload {
+		for _, kind := range RecipeWorkloads {
+			all = append(all, Venue{Name: kind, Kind: kind, Recipe: true})
+		}
+	}
+	return all
 }
 
-// KindOf returns the workload to which venue i belongs.
-func (w Workload) KindOf(i int) string {
+// Queue returns the path below the root of the directory in which processes queue for it as
+// for a lock; "" if there is none.
+func (v Venue) Queue() string {
 	switch {
-	case w.Kind != MixedWorkload:
-		return w.Kind
-	case i >= w.Locks:
-		return RecipeWorkloads[i-w.Locks]
-	default:
-		return []string{DefaultWorkload, MutexWorkload, UpgradeWorkload}[i%3]
+	case v.Kind == ElectionWorkload:
+		return v.Name + "/lock"
+	case v.Recipe:
+		return ""
 	}
+	return v.Name
 }
-
-// ReadWriteAt reports whether venue i is a read/write lock.
-func (w Workload) ReadWriteAt(i int) bool {
-	return w.ReadWrite || w.Kind == MixedWorkload && w.KindOf(i) == UpgradeWorkload
-}
-
-// NameOf returns the name of venue i, and of its directory and file.
-func (w Workload) NameOf(i int) string {
-	if w.Kind == MixedWorkload && i >= w.Locks {
-		return w.KindOf(i)
-	}
-	return lockName(i)
-}
-
-// lockName returns the name of lock i, and of its directory and file.
-func lockName(i int) string { return fmt.Sprintf(lockFormat, i) }
-
-const lockFormat = "lock-%d"
 
 // Scale describes the contenders.
 func (w Workload) Scale() string {

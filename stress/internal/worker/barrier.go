@@ -14,7 +14,6 @@ import (
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/recipes/barrier"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
-	"github.com/holdfast-go/holdfast/stress/internal/journal"
 	"github.com/holdfast-go/holdfast/stress/internal/plan"
 	"github.com/holdfast-go/holdfast/stress/internal/referee"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
@@ -35,29 +34,21 @@ func (c *child) newBarrier(name string) (*barrierRecipe, error) {
 }
 
 // step enters, works, and leaves.
-func (b *barrierRecipe) step(run context.Context, w *worker, s plan.Step, l *contended) {
-	ctx, cancel := context.WithTimeout(run, s.Bound)
-	defer cancel()
-	w.asks(l)
-	start := time.Now()
-	end := w.activity.Begin("Enter", l)
-	st, err := b.double.Enter(ctx)
-	end()
-	if err != nil {
-		w.refused(ctx, "Enter", l, err)
+func (b *barrierRecipe) step(run, ctx context.Context, w *worker, s plan.Step, l *contended) {
+	r := w.asks(l)
+	st, ok := get(ctx, w, "Enter", l, b.double.Enter)
+	if !ok {
 		return
 	}
-	w.child.latency.Record(wire.Called, time.Since(start))
 	if len(st.Members) != b.size {
 		w.unexpected("Enter", l, fmt.Errorf("round %d has %d members", st.Round, len(st.Members)))
 	}
 	file, out, err := b.hall.Enter(st.Round, w.id)
 	if err != nil {
-		w.child.fail(wire.Failure{Text: err.Error(), Fatal: true})
+		w.child.fatal(err)
 		return
 	}
 	w.entered(l)
-	r := w.records.Find(l, journal.Asked)
 	r.Granted(manager.Grant{Token: st.Round}, st)
 	w.sabotageInside()
 	w.stay(run, s.Hold, l, st.Lost())
@@ -66,15 +57,13 @@ func (b *barrierRecipe) step(run context.Context, w *worker, s plan.Step, l *con
 		honest := out
 		out = func() error { time.AfterFunc(200*time.Millisecond, func() { _ = honest() }); return nil }
 	}
-	if err := out(); err != nil {
-		w.child.fail(wire.Failure{Text: err.Error(), Fatal: true})
-	}
+	w.child.fatal(out())
 	// Some do not wait for the others. They have left all the same.
 	wait := context.Background()
 	if s.Again {
 		wait = ctx
 	}
-	end = w.activity.Begin("Leave", l)
+	end := w.activity.Begin("Leave", l)
 	err = st.Leave(wait)
 	end()
 	b.left(wait, w, l, st, err)
@@ -102,16 +91,12 @@ func (b *barrierRecipe) left(ctx context.Context, w *worker, l *contended, st *b
 		return
 	}
 	inside, err := b.hall.Inside(st.Round)
-	if err != nil {
-		w.child.fail(wire.Failure{Text: err.Error(), Fatal: true})
-	}
+	w.child.fatal(err)
 	if len(inside) > 0 {
 		w.child.violation(referee.Violation{Kind: referee.Premature, Lock: l.lock.Name(), Time: time.Now(), At: history.Now(), Mode: "barrier", Process: w.child.settings.Process, PID: os.Getpid(), Token: st.Round, Others: inside})
 	}
 	first, err := b.hall.Told(st.Round, w.id, what)
-	if err != nil {
-		w.child.fail(wire.Failure{Text: err.Error(), Fatal: true})
-	}
+	w.child.fatal(err)
 	if first != "" {
 		w.unexpected("Leave", l, fmt.Errorf("of round %d it was told that %s, and another worker that %s", st.Round, what, first))
 	}

@@ -71,8 +71,7 @@ func (w *worker) believes(run context.Context, s plan.Step, l *contended) bool {
 
 // pretend works under a grant that ZooKeeper has not given.
 func (w *worker) pretend(run context.Context, s plan.Step, l *contended, g manager.Grant) {
-	w.asks(l)
-	r := w.records.Find(l, journal.Asked)
+	r := w.asks(l)
 	r.Granted(g, invented{})
 	leave, ok := w.enterReferee(l, g, nil)
 	if !ok {

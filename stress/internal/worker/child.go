@@ -20,7 +20,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -123,12 +122,11 @@ func (c *child) order(line string) {
 func (c *child) main(start <-chan struct{}, stderr io.Writer) int {
 	s := c.settings
 	var err error
-	if c.journal, err = journal.Open(s, func(err error) { c.fail(wire.Failure{Text: err.Error(), Fatal: true}) }); err != nil {
-		c.fail(wire.Failure{Text: err.Error(), Fatal: true})
+	if c.journal, err = journal.Open(s, c.fatal); err != nil {
+		c.fatal(err)
 		return wire.ExitFailure
 	}
-	stopTelling := c.tellAlive()
-	defer stopTelling()
+	stopTelling := pause.Beside(c.journal.Alive)
 	exit := c.contend(start, stderr)
 	stopTelling()
 	if err := c.journal.Close(); err != nil {
@@ -177,7 +175,7 @@ func (c *child) contend(start <-chan struct{}, stderr io.Writer) int {
 		c.out.Send(wire.Message{Final: &wire.Final{}}) // told to stop before it had started
 		return wire.ExitOK
 	case err != nil:
-		c.fail(wire.Failure{Text: fmt.Sprintf("starting: %v", err), Fatal: true})
+		c.fatal(fmt.Errorf("starting: %w", err))
 		return wire.ExitFailure
 	}
 	c.out.Send(wire.Message{Ready: true})
@@ -186,7 +184,7 @@ func (c *child) contend(start <-chan struct{}, stderr io.Writer) int {
 	case <-c.run.Done():
 	}
 
-	stopReporting := c.reportProgress()
+	stopReporting := pause.Beside(c.reportProgress)
 	ended := c.work()
 	stopReporting()
 
@@ -215,22 +213,11 @@ func (c *child) contend(start <-chan struct{}, stderr io.Writer) int {
 	return wire.ExitOK
 }
 
-// tellAlive writes Alive into the history until stop is called. stop waits for the last.
-func (c *child) tellAlive() (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	var telling sync.WaitGroup
-	telling.Go(func() { c.journal.Alive(ctx) })
-	return func() {
-		cancel()
-		telling.Wait()
-	}
-}
-
 // open opens the locks and makes their referees and the workers.
 func (c *child) open(m *manager.Manager) error {
 	c.manager = m
-	for i := range c.settings.Venues() {
-		l, err := c.openVenue(m, i)
+	for i, v := range c.settings.Venues() {
+		l, err := c.openVenue(m, i, v)
 		if err != nil {
 			return err
 		}
@@ -243,8 +230,8 @@ func (c *child) open(m *manager.Manager) error {
 }
 
 // openVenue opens venue i, and makes its referee.
-func (c *child) openVenue(m *manager.Manager, i int) (*contended, error) {
-	name, kind := c.settings.NameOf(i), c.settings.KindOf(i)
+func (c *child) openVenue(m *manager.Manager, i int, v wire.Venue) (*contended, error) {
+	name, kind := v.Name, v.Kind
 	r, err := referee.New(name, filepath.Join(c.settings.Dir, name), c.settings.Process, c.violation)
 	if err != nil {
 		return nil, err
@@ -252,7 +239,7 @@ func (c *child) openVenue(m *manager.Manager, i int) (*contended, error) {
 	r.Alone = kind == wire.MutexWorkload
 	l := &contended{index: i, referee: r, kind: manager.KindExclusive}
 	switch {
-	case c.settings.ReadWriteAt(i):
+	case v.ReadWrite:
 		rw, err := m.ReadWrite(name)
 		if err != nil {
 			return nil, err
@@ -268,7 +255,7 @@ func (c *child) openVenue(m *manager.Manager, i int) (*contended, error) {
 	case kind == wire.BarrierWorkload:
 		l.lock, l.mode = noLock{name: name}, history.Permit
 		l.recipe, err = c.newBarrier(name)
-	case slices.Contains(wire.RecipeWorkloads, kind):
+	case v.Recipe:
 		l.lock = noLock{name: name}
 		err = c.openRecipe(m, l, kind)
 	case kind == wire.AbandonedWorkload:
@@ -285,27 +272,11 @@ func (c *child) openVenue(m *manager.Manager, i int) (*contended, error) {
 	return l, err
 }
 
-// reportProgress sends the counts at intervals until stop is called. stop waits
-// for the last of these messages.
-func (c *child) reportProgress() (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	var reporting sync.WaitGroup
-	reporting.Go(func() {
-		tick := time.NewTicker(progressInterval)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-				n := c.total()
-				c.out.Send(wire.Message{Progress: &n})
-			}
-		}
-	})
-	return func() {
-		cancel()
-		reporting.Wait()
+// reportProgress sends the counts at intervals until ctx ends.
+func (c *child) reportProgress(ctx context.Context) {
+	for pause.For(ctx, progressInterval, nil) {
+		n := c.total()
+		c.out.Send(wire.Message{Progress: &n})
 	}
 }
 
@@ -313,20 +284,16 @@ func (c *child) reportProgress() (stop func()) {
 // releases. It reports false if a worker or a release is stuck, in which case
 // their goroutines are still running.
 func (c *child) work() (ended bool) {
-	watching, stopWatching := context.WithCancel(context.Background())
-	var dog, workers sync.WaitGroup
-	if c.settings.Tenure >= 0 {
-		dog.Go(func() {
-			activities := make([]*watchdog.Activity[*contended], len(c.workers))
-			for i, w := range c.workers {
-				activities[i] = &w.activity
-			}
-			watchdog.Watch(watching, activities, c.settings.Patience, func(id int, op *watchdog.Operation[*contended]) { c.fail(stuckIn(id, op)) })
-		})
-	} // else a wait may last until the end of the run
-	defer dog.Wait()
-	defer stopWatching()
-
+	if c.settings.Tenure >= 0 { // else a wait may last until the end of the run
+		activities := make([]*watchdog.Activity[*contended], len(c.workers))
+		for i, w := range c.workers {
+			activities[i] = &w.activity
+		}
+		defer pause.Beside(func(ctx context.Context) {
+			watchdog.Watch(ctx, activities, c.settings.Patience, func(id int, op *watchdog.Operation[*contended]) { c.fail(stuckIn(id, op)) })
+		})()
+	}
+	var workers sync.WaitGroup
 	for _, w := range c.workers {
 		workers.Go(func() { watchdog.Do(c.run, w.id, w.run) })
 	}
@@ -348,11 +315,9 @@ func (c *child) work() (ended bool) {
 		return false
 	}
 	c.yield()
-	poll := time.NewTicker(5 * time.Millisecond)
-	defer poll.Stop()
 	for c.releases.Load() > 0 {
 		select {
-		case <-poll.C:
+		case <-time.After(5 * time.Millisecond):
 		case <-limit.C:
 			c.fail(wire.Failure{Text: fmt.Sprintf("stuck: the futures of %d releases did not settle", c.releases.Load()), Dump: watchdog.AllStacks(), Fatal: true})
 			return false
@@ -374,19 +339,14 @@ func (c *child) yield() {
 func (c *child) close(m *manager.Manager) (ok bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.settings.Patience)
 	defer cancel()
-	var errs []error
-	if err := m.Shutdown(ctx); err != nil {
-		errs = append(errs, err)
-	}
+	errs := []error{m.Shutdown(ctx)}
 	for _, l := range c.locks {
 		for _, l := range l.queue() {
 			if phase, holders := l.lock.State(); phase != state.Free || holders != 0 {
 				errs = append(errs, fmt.Errorf("%v is %v with %d holders after all workers released it", l, phase, holders))
 			}
 		}
-		if err := l.referee.Close(); err != nil {
-			errs = append(errs, err)
-		}
+		errs = append(errs, l.referee.Close())
 		if l.ledger != nil {
 			errs = append(errs, l.ledger.Close())
 		}
@@ -459,6 +419,13 @@ func (c *child) violation(v referee.Violation) {
 	}
 	if c.count(wire.Counts{Violations: 1}).Violations <= maxReported {
 		c.out.Send(wire.Message{Violation: &v})
+	}
+}
+
+// fatal reports an error after which the run would show nothing, if there is one.
+func (c *child) fatal(err error) {
+	if err != nil {
+		c.fail(wire.Failure{Text: err.Error(), Fatal: true})
 	}
 }
 

@@ -10,14 +10,12 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/journal"
 	"github.com/holdfast-go/holdfast/stress/internal/register"
-	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
 // A formerGrant is a grant that a worker does not have any more, and with which it will
 // write to the register all the same: it acts as a process does that has not noticed the
 // loss of a lock. The register must refuse the write if another holder has written since.
 type formerGrant struct {
-	write register.Write
 	event history.Event // what the history says of the write, but for the answer
 	due   time.Time
 }
@@ -65,26 +63,17 @@ func (w *worker) writeNow(l *contended) {
 	if r := w.records.Find(l, journal.Inside); r != nil {
 		e := r.Fill(history.Event{Kind: history.Write})
 		if writes(e.Mode) {
-			w.write(w.registerWrite(e), e)
+			w.write(&w.register, e)
 		}
 	}
 }
 
-func (w *worker) registerWrite(e history.Event) register.Write {
-	return register.Write{Lock: e.Lock, Token: e.Token, Turn: e.Turn, Process: w.child.settings.Process, Worker: w.id, Op: e.Op}
-}
-
 // write sends a write to the register, and puts the answer into the history.
-func (w *worker) write(write register.Write, e history.Event) {
-	w.writeBy(&w.register, write, e)
-}
-
-// writeBy is write by another connection.
-func (w *worker) writeBy(c *register.Client, write register.Write, e history.Event) {
-	ok, err := c.Write(write)
+func (w *worker) write(c *register.Client, e history.Event) {
+	ok, err := c.Write(register.Write{Lock: e.Lock, Token: e.Token, Turn: e.Turn, Process: w.child.settings.Process, Worker: w.id, Op: e.Op})
 	if err != nil {
 		if !w.child.stopping() {
-			w.child.fail(wire.Failure{Text: fmt.Sprintf("worker %d: writing to the register: %v", w.id, err), Fatal: true})
+			w.child.fatal(fmt.Errorf("worker %d: writing to the register: %w", w.id, err))
 		}
 		return
 	}
@@ -110,13 +99,13 @@ func (w *worker) leaves(r *journal.Record, lost bool) {
 	default:
 		return
 	}
-	w.former.add(formerGrant{w.registerWrite(e), e, time.Now().Add(after)})
+	w.former.add(formerGrant{e, time.Now().Add(after)})
 }
 
 // writeLate writes with a grant that the worker does not have any more, if there is one
 // that is due.
 func (w *worker) writeLate() {
 	if g, ok := w.former.take(time.Now()); ok {
-		w.write(g.write, g.event)
+		w.write(&w.register, g.event)
 	}
 }

@@ -188,22 +188,17 @@ func (w *worker) nest(run context.Context, s plan.Step) {
 // lockBounded acquires and enters l. leave is nil if it did not.
 func (w *worker) lockBounded(ctx context.Context, what string, l *contended) (h manager.Hold, leave func()) {
 	w.asks(l)
-	start := time.Now()
-	end := w.activity.Begin(what, l)
-	h, err := l.lock.Lock(ctx)
-	end()
-	if err != nil {
-		w.refused(ctx, what, l, err)
+	h, ok := get(ctx, w, what, l, l.lock.Lock)
+	if !ok {
 		return h, nil
 	}
-	w.child.latency.Record(wire.Called, time.Since(start))
 	g, err := h.Grant()
 	if err != nil {
 		w.noLonger(what, l, h, err)
 		w.settles(what, l, h, true)
 		return h, nil
 	}
-	leave, ok := w.enter(l, g, h)
+	leave, ok = w.enter(l, g, h)
 	if !ok {
 		h.Release()
 		return h, nil

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/futures"
@@ -27,9 +28,17 @@ import (
 // lock: the leadership of an election, the id of a group, a shard, an element of a queue,
 // and the permits of a semaphore. The judge of the history knows what must hold of each.
 
-// A recipe performs the steps of workers with one of these.
+// A recipe performs the steps of workers with one of these. It waits for it until ctx ends,
+// and works until run does.
 type recipe interface {
-	step(run context.Context, w *worker, s plan.Step, l *contended)
+	step(run, ctx context.Context, w *worker, s plan.Step, l *contended)
+}
+
+// goThrough performs a step with a recipe.
+func (w *worker) goThrough(run context.Context, s plan.Step, l *contended) {
+	ctx, cancel := context.WithTimeout(run, s.Bound)
+	defer cancel()
+	l.recipe.step(run, ctx, w, s, l)
 }
 
 // A noLock is the name of something that is no lock.
@@ -55,9 +64,9 @@ func (c *child) openRecipe(m *manager.Manager, l *contended, kind string) error 
 	case wire.MembersWorkload:
 		var g *members.Group
 		g, err = members.New(m, name)
-		l.recipe = &membersRecipe{g, make(chan struct{}, 1)}
+		l.recipe = &membersRecipe{group: g}
 	case wire.ShardsWorkload:
-		l.recipe = &shardsRecipe{name, make(chan struct{}, 1)}
+		l.recipe = &shardsRecipe{name: name}
 	case wire.SemaphoreWorkload:
 		var s *semaphore.Semaphore
 		s, err = semaphore.New(m, name, semaphore.Options{Permits: wire.ManyPermits})
@@ -128,27 +137,18 @@ func (w *worker) use(run context.Context, s plan.Step, l *contended, r *journal.
 // An electionRecipe lets workers lead. Those of one process lead together.
 type electionRecipe struct{ election *election.Election }
 
-func (r *electionRecipe) step(run context.Context, w *worker, s plan.Step, l *contended) {
-	ctx, cancel := context.WithTimeout(run, s.Bound)
-	defer cancel()
-	w.asks(l)
-	start := time.Now()
-	end := w.activity.Begin("Campaign", l)
-	led, err := r.election.Campaign(ctx)
-	end()
-	if err != nil {
-		w.refused(ctx, "Campaign", l, err)
-		return
+func (r *electionRecipe) step(run, ctx context.Context, w *worker, s plan.Step, l *contended) {
+	rec := w.asks(l)
+	if led, ok := get(ctx, w, "Campaign", l, r.election.Campaign); ok {
+		w.use(run, s, l, rec, given{led, led.Token(), true, true, led.Resign})
 	}
-	w.child.latency.Record(wire.Called, time.Since(start))
-	w.use(run, s, l, w.records.Find(l, journal.Asked), given{led, led.Token(), true, true, led.Resign})
 }
 
 // A membersRecipe lets workers be the one member of a group, under one id. Only one worker
 // of a process tries at a time.
 type membersRecipe struct {
 	group *members.Group
-	turn  chan struct{} // has a value while a worker tries, or is the member
+	busy  atomic.Bool // a worker tries, or is the member
 }
 
 // A membership is one that ends with its loss, although the member joins again by itself.
@@ -165,51 +165,35 @@ func (m membership) Err() error {
 	return m.member.Err()
 }
 
-func (r *membersRecipe) step(run context.Context, w *worker, s plan.Step, l *contended) {
-	select {
-	case r.turn <- struct{}{}:
-		defer func() { <-r.turn }()
-	default:
+func (r *membersRecipe) step(run, ctx context.Context, w *worker, s plan.Step, l *contended) {
+	if !r.busy.CompareAndSwap(false, true) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(run, s.Bound)
-	defer cancel()
-	w.asks(l)
-	start := time.Now()
-	end := w.activity.Begin("Join", l)
-	m, err := r.group.Join(ctx, "chair", nil)
-	end()
-	if err != nil {
-		w.refused(ctx, "Join", l, err)
+	defer r.busy.Store(false)
+	rec := w.asks(l)
+	m, ok := get(ctx, w, "Join", l, func(ctx context.Context) (*members.Member, error) { return r.group.Join(ctx, "chair", nil) })
+	if !ok {
 		return
 	}
-	w.child.latency.Record(wire.Called, time.Since(start))
 	// The channel is taken first: if the membership is lost and won again in between, the
 	// channel is closed.
 	lost := m.Lost()
-	w.use(run, s, l, w.records.Find(l, journal.Asked), given{membership{m, lost}, m.Since(), true, true, m.Leave})
+	w.use(run, s, l, rec, given{membership{m, lost}, m.Since(), true, true, m.Leave})
 }
 
 // A semaphoreRecipe lets workers have one or two permits.
 type semaphoreRecipe struct{ semaphore *semaphore.Semaphore }
 
-func (r *semaphoreRecipe) step(run context.Context, w *worker, s plan.Step, l *contended) {
-	ctx, cancel := context.WithTimeout(run, s.Bound)
-	defer cancel()
+func (r *semaphoreRecipe) step(run, ctx context.Context, w *worker, s plan.Step, l *contended) {
 	weight := 1
 	if s.Order {
 		weight = 2
 	}
 	rec := w.records.Add(w.child.journal.RequestPart(w.id, l, "", weight))
-	start := time.Now()
-	end := w.activity.Begin("Lock of permits", l)
-	p, err := r.semaphore.Lock(ctx, weight)
-	end()
-	if err != nil {
-		w.refused(ctx, "Lock of permits", l, err)
+	p, ok := get(ctx, w, "Lock of permits", l, func(ctx context.Context) (*semaphore.Permits, error) { return r.semaphore.Lock(ctx, weight) })
+	if !ok {
 		return
 	}
-	w.child.latency.Record(wire.Called, time.Since(start))
 	token, err := p.Token()
 	if err != nil {
 		rec.Refused(err.Error())
@@ -224,9 +208,7 @@ func (r *semaphoreRecipe) step(run context.Context, w *worker, s plan.Step, l *c
 // acked must not be taken again.
 type queueRecipe struct{ queue *queue.Queue }
 
-func (r *queueRecipe) step(run context.Context, w *worker, s plan.Step, l *contended) {
-	ctx, cancel := context.WithTimeout(run, s.Bound)
-	defer cancel()
+func (r *queueRecipe) step(run, ctx context.Context, w *worker, s plan.Step, l *contended) {
 	if s.Order {
 		end := w.activity.Begin("Offer", l)
 		err := r.queue.Offer(ctx, []byte("an element"), []byte("another one"))
@@ -236,15 +218,10 @@ func (r *queueRecipe) step(run context.Context, w *worker, s plan.Step, l *conte
 		}
 		return
 	}
-	start := time.Now()
-	end := w.activity.Begin("Take", l)
-	e, err := r.queue.Take(ctx)
-	end()
-	if err != nil {
-		w.refused(ctx, "Take", l, err)
+	e, ok := get(ctx, w, "Take", l, r.queue.Take)
+	if !ok {
 		return
 	}
-	w.child.latency.Record(wire.Called, time.Since(start))
 	// Which element it is, is known only now. So the history has no wait for it.
 	rec := w.records.Add(w.child.journal.RequestPart(w.id, l, "/"+e.Name(), 0))
 	giveUp := e.Ack
@@ -266,16 +243,14 @@ var errReturned = fmt.Errorf("%w: it was given back", manager.ErrUnconfirmed)
 // while: then shards move.
 type shardsRecipe struct {
 	name string
-	turn chan struct{} // has a value while a worker takes part
+	busy atomic.Bool // a worker takes part
 }
 
-func (r *shardsRecipe) step(run context.Context, w *worker, s plan.Step, l *contended) {
-	select {
-	case r.turn <- struct{}{}:
-		defer func() { <-r.turn }()
-	default:
+func (r *shardsRecipe) step(run, _ context.Context, w *worker, s plan.Step, l *contended) {
+	if !r.busy.CompareAndSwap(false, true) {
 		return
 	}
+	defer r.busy.Store(false)
 	// A time in which shards settle, and a part that the plan determines.
 	stay := time.Second + 10*s.Bound
 	ctx, cancel := context.WithTimeout(run, stay)
@@ -312,7 +287,7 @@ func (r *shardsRecipe) own(ctx context.Context, w *worker, l *contended, shard s
 		if rec != nil {
 			rec.Valid(shard.Hold)
 			e := rec.Fill(history.Event{Kind: history.Write})
-			w.writeBy(&register, w.registerWrite(e), e)
+			w.write(&register, e)
 		}
 		select {
 		case <-tick.C:

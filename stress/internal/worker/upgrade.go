@@ -68,10 +68,3 @@ func (w *worker) upgradeInPlace(run context.Context, s plan.Step, l *contended, 
 		w.noLonger("Downgrade", l, h, err)
 	}
 }
-
-// stillHeld checks that h is held, unless it was lost.
-func (w *worker) stillHeld(what string, l *contended, h manager.Hold) {
-	if err := h.Err(); err != nil {
-		w.noLonger(what, l, h, err)
-	}
-}

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/futures"
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
@@ -34,6 +35,19 @@ type worker struct {
 	records  journal.Records // what it writes into the history
 	register register.Client // its connection to the register
 	former   formerGrants    // with which it will write again, too late
+}
+
+// A locker is a lock that workers contend for: a manager.Lock, or a manager.Mutex, which
+// excludes the workers of one process, too.
+type locker interface {
+	Name() string
+	Acquire(ctx context.Context) manager.Hold
+	Lock(ctx context.Context) (manager.Hold, error)
+	TryLock(ctx context.Context) (manager.Hold, error)
+	Do(ctx context.Context, fn func(ctx context.Context, h manager.Hold) error) error
+	ReleaseIdle() *futures.Future[struct{}]
+	State() (state.Phase, int)
+	Stats() manager.Stats
 }
 
 // A contended is one of the locks, with its referee. A read/write lock is two of
@@ -107,7 +121,7 @@ func (w *worker) run(ctx context.Context) {
 		switch {
 		case w.believes(ctx, s, l):
 		case l.recipe != nil:
-			l.recipe.step(ctx, w, s, l)
+			w.goThrough(ctx, s, l)
 		case s.Panics:
 			w.interrupted(ctx, s, l)
 		case s.Group.Nest:
@@ -196,54 +210,48 @@ func (w *worker) perform(run context.Context, s plan.Step, l *contended) {
 
 // acquire performs a step that calls Acquire and awaits the grant by wait.
 func (w *worker) acquire(ctx context.Context, s plan.Step, l *contended, wait func(manager.Hold) error) {
-	h, kind, start := w.begin(ctx, l)
+	h, settled := w.begin(ctx, s, l)
 	end := w.activity.Begin("Acquire and wait", l)
 	err := wait(h)
 	end()
-	if err == nil {
-		// The future is shared by all callers of the round. If ctx ended before
-		// it settled, this hold was withdrawn all the same.
-		err = h.Err()
-	}
-	if err != nil {
-		h.Release()
-		w.refused(ctx, "Acquire", l, err)
-		return
-	}
-	w.child.latency.Record(kind, time.Since(start))
-	w.inside(ctx, s, l, h)
+	settled(err)
 }
 
-// begin calls Acquire and checks whether this process held the lock already.
-func (w *worker) begin(ctx context.Context, l *contended) (h manager.Hold, kind wire.LatencyKind, start time.Time) {
+// begin calls Acquire and checks whether this process held the lock already. The caller
+// passes the error of the grant's future, or nil, to settled, which goes on with the step.
+func (w *worker) begin(ctx context.Context, s plan.Step, l *contended) (h manager.Hold, settled func(error)) {
 	w.asks(l)
-	start = time.Now()
+	start := time.Now()
 	h = l.lock.Acquire(ctx)
-	kind = wire.Waited
+	kind := wire.Waited
 	if _, _, settled := h.Granted().Poll(); settled {
 		kind = wire.Entered
 	}
-	return h, kind, start
+	return h, func(err error) {
+		if err == nil {
+			// The future is shared by all callers of the round. If ctx ended before
+			// it settled, this hold was withdrawn all the same.
+			err = h.Err()
+		}
+		if err != nil {
+			h.Release()
+			w.refused(ctx, "Acquire", l, err)
+			return
+		}
+		w.child.latency.Record(kind, time.Since(start))
+		w.inside(ctx, s, l, h)
+	}
 }
 
 // onDone performs a step in a callback of the grant's future.
 func (w *worker) onDone(run context.Context, s plan.Step, l *contended) {
-	h, kind, start := w.begin(run, l)
+	h, settled := w.begin(run, s, l)
 	end := w.activity.Begin("Acquire and OnDone", l)
 	done := make(chan struct{})
 	stop := h.Granted().OnDone(func(_ manager.Grant, err error) {
 		defer close(done)
 		end()
-		if err == nil {
-			err = h.Err()
-		}
-		if err != nil {
-			h.Release()
-			w.refused(run, "Acquire", l, err)
-			return
-		}
-		w.child.latency.Record(kind, time.Since(start))
-		w.inside(run, s, l, h)
+		settled(err)
 	})
 	select {
 	case <-done:
@@ -262,44 +270,42 @@ func (w *worker) onDone(run context.Context, s plan.Step, l *contended) {
 func (w *worker) givingUp(run context.Context, s plan.Step, l *contended) {
 	ctx, cancel := context.WithTimeout(run, s.Bound)
 	defer cancel()
-	h, kind, start := w.begin(run, l)
+	h, settled := w.begin(run, s, l)
 	end := w.activity.Begin("Acquire and wait", l)
 	_, err := h.Granted().Wait(ctx)
 	end()
-	switch {
-	case err == nil:
-		if err = h.Err(); err != nil {
-			h.Release()
-			w.refused(run, "Acquire", l, err)
-			return
-		}
-		w.child.latency.Record(kind, time.Since(start))
-		w.inside(run, s, l, h)
-	case ctx.Err() != nil:
-		// Other callers may still wait for the round's future, or be granted.
-		w.settlesPending(ctx, l, h)
-		if run.Err() == nil {
-			w.child.count(wire.Counts{Cancels: 1})
-		}
-	default:
-		h.Release()
-		w.refused(run, "Acquire", l, err)
+	if err == nil || ctx.Err() == nil {
+		settled(err)
+		return
+	}
+	// Other callers may still wait for the round's future, or be granted.
+	w.settlesPending(ctx, l, h)
+	if run.Err() == nil {
+		w.child.count(wire.Counts{Cancels: 1})
 	}
 }
 
 // call performs a step that calls Lock or TryLock.
 func (w *worker) call(ctx context.Context, s plan.Step, l *contended, what string, call func(context.Context) (manager.Hold, error)) {
 	w.asks(l)
+	if h, ok := get(ctx, w, what, l, call); ok {
+		w.inside(ctx, s, l, h)
+	}
+}
+
+// get makes a call that waits for something, and reports whether w got it. It checks and
+// counts the error of the call.
+func get[T any](ctx context.Context, w *worker, what string, l *contended, call func(context.Context) (T, error)) (got T, ok bool) {
 	start := time.Now()
 	end := w.activity.Begin(what, l)
-	h, err := call(ctx)
+	got, err := call(ctx)
 	end()
 	if err != nil {
 		w.refused(ctx, what, l, err)
-		return
+		return got, false
 	}
 	w.child.latency.Record(wire.Called, time.Since(start))
-	w.inside(ctx, s, l, h)
+	return got, true
 }
 
 // do performs a step with Do, which releases the hold.
@@ -467,9 +473,7 @@ func (w *worker) downgrade(ctx context.Context, s plan.Step, l *contended, h man
 		return
 	}
 	w.stay(ctx, s.Hold/2, l.reader, read.Lost())
-	if err := read.Err(); err != nil {
-		w.noLonger("Err of a downgraded hold", l.reader, read, err)
-	}
+	w.stillHeld("Err of a downgraded hold", l.reader, read)
 	leaveRead()
 	w.settles("Release of a downgraded hold", l.reader, read, closed(read.Lost()))
 }
@@ -509,7 +513,9 @@ func (w *worker) upgrade(ctx context.Context, s plan.Step, l *contended, h manag
 }
 
 // asks writes into the history that the worker asks for l.
-func (w *worker) asks(l *contended) { w.records.Add(w.child.journal.Request(w.id, l)) }
+func (w *worker) asks(l *contended) *journal.Record {
+	return w.records.Add(w.child.journal.Request(w.id, l))
+}
 
 // enter enters the referee, and writes into the history that the worker is inside. The
 // worker must have the granted hold h until it calls leave. If it has not asked for h, it
@@ -517,7 +523,7 @@ func (w *worker) asks(l *contended) { w.records.Add(w.child.journal.Request(w.id
 func (w *worker) enter(l *contended, g manager.Grant, h manager.Hold) (leave func(), ok bool) {
 	r := w.records.Find(l, journal.Asked)
 	if r == nil {
-		r = w.records.Add(w.child.journal.Request(w.id, l))
+		r = w.asks(l)
 	}
 	if w.sabotages(wire.OldToken) && !w.first.CompareAndSwap(0, g.Token) {
 		g.Token = w.first.Load()
@@ -548,14 +554,10 @@ func (w *worker) enter(l *contended, g manager.Grant, h manager.Hold) (leave fun
 func (w *worker) enterReferee(l *contended, g manager.Grant, lost <-chan struct{}) (leave func(), ok bool) {
 	out, err := l.referee.EnterTurn(l.kind, g.Token, g.Turn, lost)
 	if err != nil {
-		w.child.fail(wire.Failure{Text: err.Error(), Fatal: true})
+		w.child.fatal(err)
 		return nil, false
 	}
-	return func() {
-		if err := out(); err != nil {
-			w.child.fail(wire.Failure{Text: err.Error(), Fatal: true})
-		}
-	}, true
+	return func() { w.child.fatal(out()) }, true
 }
 
 // reenter works with a second handle of the holder, which it releases before or
@@ -580,9 +582,7 @@ func (w *worker) reenter(ctx context.Context, s plan.Step, l *contended, h manag
 	// Release the first handle; the second one still holds the lock.
 	w.settles("Release of the first handle", l, h, closed(h.Lost()))
 	w.depth(l, second, 1)
-	if err := second.Err(); err != nil {
-		w.noLonger("Err of a second handle", l, second, err)
-	}
+	w.stillHeld("Err of a second handle", l, second)
 	w.stay(ctx, s.Hold/2, l, h.Lost())
 	leave()
 	w.settles("Release of the second handle", l, second, closed(h.Lost()))
@@ -680,6 +680,27 @@ func (w *worker) share(ctx context.Context, s plan.Step, l *contended, h manager
 	}
 	join()
 	leave()
+}
+
+// unshared asks for a second holder of a mutex, which must be refused.
+func (w *worker) unshared(l *contended, h manager.Hold) {
+	second, err := h.Share()
+	switch {
+	case errors.Is(err, manager.ErrNotShared):
+		w.child.count(wire.Counts{RefusedShares: 1})
+	case err == nil:
+		second.Release()
+		w.unexpected("Share", l, errors.New("it was not refused"))
+	default:
+		w.noLonger("Share", l, h, fmt.Errorf("sharing the hold of a mutex: %w", err))
+	}
+}
+
+// stillHeld checks that h is held, unless it was lost.
+func (w *worker) stillHeld(what string, l *contended, h manager.Hold) {
+	if err := h.Err(); err != nil {
+		w.noLonger(what, l, h, err)
+	}
 }
 
 // noLonger checks the error of an operation on a granted hold. The only correct one
