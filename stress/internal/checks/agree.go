@@ -49,7 +49,7 @@ func (c *Agree) Excuses(findings []verdict.Finding) bool {
 }
 
 // Explain says what was noticed.
-func (c *Agree) Explain() {
+func (c *Agree) Explain(*scene.Scene) {
 	c.Note = ""
 	if c.contradictions > 0 {
 		c.Note = "they do: " + figures.Times(c.contradictions) + ", first " + c.Text

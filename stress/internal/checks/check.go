@@ -34,10 +34,23 @@ func (c *Check) find(sc *scene.Scene, l *scene.Lock, at int64, format string, ar
 	c.Findings = append(c.Findings, f)
 }
 
-// Look counts, at the end of a run, a check that is made by a look at what others have seen,
-// if there was nothing to see.
-func (c *Check) Look(sc *scene.Scene) {
-	if sc.Stopping && c.Judged == 0 {
-		c.Judged = 1
+// explain says in the note how much was not judged, if anything.
+func (c *Check) explain(n uint64, format string, args ...any) {
+	if n > 0 {
+		c.Note = fmt.Sprintf(format, args...)
 	}
 }
+
+// Base returns what the check has counted and found.
+func (c *Check) Base() *Check { return c }
+
+// Many checks have nothing to do at the end, to explain, or to forget.
+
+// End judges what is left at the end of a run.
+func (c *Check) End(*scene.Scene) {}
+
+// Explain says in the note what was not judged, and why.
+func (c *Check) Explain(*scene.Scene) {}
+
+// Forgets notes that the scene forgets the lock.
+func (c *Check) Forgets(*scene.Lock) {}

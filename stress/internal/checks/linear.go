@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"time"
@@ -337,12 +338,7 @@ func (c *Linear) picture(s lockState, operations []porcupine.Operation, l *scene
 
 // End judges what is left.
 func (c *Linear) End(sc *scene.Scene) {
-	names := make([]string, 0, len(sc.Locks))
-	for name := range sc.Locks {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(sc.Locks)) {
 		c.Last(sc, sc.Locks[name])
 	}
 }
@@ -358,17 +354,35 @@ func (c *Linear) Last(sc *scene.Scene, l *scene.Lock) {
 func (c *Linear) Forgets(l *scene.Lock) { delete(c.lines, l) }
 
 // Explain says how much was not judged.
-func (c *Linear) Explain() {
-	if c.unjudged > 0 {
-		c.Note = fmt.Sprintf("%d windows of operations are not judged: the checker did not come to an end in time", c.unjudged)
+func (c *Linear) Explain(*scene.Scene) {
+	c.explain(c.unjudged, "%d windows of operations are not judged: the checker did not come to an end in time", c.unjudged)
+}
+
+// Decided is a check: Linear has come to an end in time for most windows, and for at
+// least one of each lock. Otherwise its silence shows little.
+type Decided struct {
+	Check
+	Of *Linear
+}
+
+// Lock judges a lock of which all windows have been tried.
+func (c *Decided) Lock(sc *scene.Scene, l *scene.Lock) {
+	n := c.Of.lines[l]
+	if n == nil || n.judged == 0 && n.unjudged == 0 {
+		return
+	}
+	c.Judged++
+	if n.judged == 0 {
+		c.find(sc, l, sc.Now, "none of the windows of operations on lock %q is judged, of which there are %d: the checker of linearizability did not come to an end in time; let workers hold locks for longer, or use a faster machine", l.Name, n.unjudged)
 	}
 }
 
-// Remembers returns how much the check remembers.
-func (c *Linear) Remembers() int {
-	n := len(c.lines) + len(c.possessions)
-	for _, l := range c.lines {
-		n += len(l.actions)
+// End judges all locks that are known, and the windows together.
+func (c *Decided) End(sc *scene.Scene) {
+	for _, name := range slices.Sorted(maps.Keys(sc.Locks)) {
+		c.Lock(sc, sc.Locks[name])
 	}
-	return n
+	if c.Of.unjudged > c.Of.Judged {
+		c.find(sc, nil, sc.Now, "%d windows of operations are not judged, and only %d are: the checker of linearizability did not come to an end in time; let workers hold locks for longer, or use a faster machine", c.Of.unjudged, c.Of.Judged)
+	}
 }

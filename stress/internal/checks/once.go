@@ -3,7 +3,6 @@
 package checks
 
 import (
-	"fmt"
 	"hash/maphash"
 
 	"github.com/holdfast-go/holdfast/stress/internal/scene"
@@ -71,8 +70,6 @@ func (c *Once) Settled(h *scene.Hold, good bool) {
 }
 
 // Explain says what may have been overlooked.
-func (c *Once) Explain() {
-	if c.lost > 0 {
-		c.Note = fmt.Sprintf("the names of %d that were done are forgotten, each after %d others: a later grant of one of them would not be noticed", c.lost, manyDone)
-	}
+func (c *Once) Explain(*scene.Scene) {
+	c.explain(c.lost, "the names of %d that were done are forgotten, each after %d others: a later grant of one of them would not be noticed", c.lost, manyDone)
 }

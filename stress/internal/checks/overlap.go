@@ -4,7 +4,6 @@ package checks
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
@@ -191,10 +190,8 @@ func (c *Overlap) still(sc *scene.Scene, p overlapping) {
 }
 
 // Explain says what may have been overlooked.
-func (c *Overlap) Explain(late uint64) {
-	if late > 0 {
-		c.Note = fmt.Sprintf("%d events were written long after they happened, by processes that were stopped or starved; holds that were over by then were not compared with theirs", late)
-	}
+func (c *Overlap) Explain(sc *scene.Scene) {
+	c.explain(sc.Late, "%d events were written long after they happened, by processes that were stopped or starved; holds that were over by then were not compared with theirs", sc.Late)
 }
 
 // Left notes that h is inside no more.
@@ -225,6 +222,3 @@ func (c *Overlap) settle(sc *scene.Scene, p overlapping) {
 
 // Forgets notes that the scene forgets the lock.
 func (c *Overlap) Forgets(l *scene.Lock) { delete(c.conflicts, l) }
-
-// Remembers returns how much the check remembers.
-func (c *Overlap) Remembers() int { return len(c.pending) + len(c.conflicts) }

@@ -242,6 +242,3 @@ func (c *Patience) Explain(sc *scene.Scene) {
 		c.Note = strings.TrimPrefix(c.Note+"; ", "; ") + "the history ends before the workers were told to stop, so requests that are open then are not judged"
 	}
 }
-
-// Remembers returns how much the check remembers.
-func (c *Patience) Remembers() int { return len(c.open) + len(c.of) }

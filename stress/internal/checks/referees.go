@@ -3,7 +3,6 @@
 package checks
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/holdfast-go/holdfast/internal/figures"
@@ -19,7 +18,7 @@ import (
 // goes on and its worker has left, and one that was told of a loss has them for a moment
 // longer: both may happen with a correct lock. A run without faults has no excuses.
 type Referees struct {
-	Check
+	Seen
 	excused uint64
 }
 
@@ -54,8 +53,6 @@ func (c *Referees) excuse(sc *scene.Scene, e history.Event) bool {
 }
 
 // Explain says what was excused.
-func (c *Referees) Explain() {
-	if c.excused > 0 {
-		c.Note = fmt.Sprintf("%s of what referees saw are excused: a process was stopped, or had lost the lock just before, or the check %q judges the two", figures.Number(c.excused), verdict.Overlap)
-	}
+func (c *Referees) Explain(*scene.Scene) {
+	c.explain(c.excused, "%s of what referees saw are excused: a process was stopped, or had lost the lock just before, or the check %q judges the two", figures.Number(c.excused), verdict.Overlap)
 }

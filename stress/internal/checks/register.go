@@ -3,7 +3,6 @@
 package checks
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
@@ -120,20 +119,9 @@ func (c *Register) Answered(sc *scene.Scene, e history.Event) {
 }
 
 // Explain says how much was not judged.
-func (c *Register) Explain() {
-	if c.unjudged > 0 {
-		c.Note = fmt.Sprintf("of %d writes it is not known any more whether their tokens were granted", c.unjudged)
-	}
+func (c *Register) Explain(*scene.Scene) {
+	c.explain(c.unjudged, "of %d writes it is not known any more whether their tokens were granted", c.unjudged)
 }
 
 // Forgets notes that the scene forgets the lock.
 func (c *Register) Forgets(l *scene.Lock) { delete(c.books, l) }
-
-// Remembers returns how much the check remembers.
-func (c *Register) Remembers() int {
-	n := len(c.books)
-	for _, b := range c.books {
-		n += len(b.granted)
-	}
-	return n
-}

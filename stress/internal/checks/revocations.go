@@ -119,6 +119,3 @@ func (c *Revocations) Oldest(sc *scene.Scene) int64 {
 	}
 	return oldest
 }
-
-// Remembers returns how much the check remembers.
-func (c *Revocations) Remembers() int { return len(c.open) }

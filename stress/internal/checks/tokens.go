@@ -3,8 +3,6 @@
 package checks
 
 import (
-	"fmt"
-
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/scene"
 )
@@ -54,8 +52,6 @@ func (c *Tokens) Granted(sc *scene.Scene, h *scene.Hold) {
 var modes = []history.Mode{history.Exclusive, history.Mutex, history.Read, history.Upgradable, history.WriteMode}
 
 // Explain says how much was not judged.
-func (c *Tokens) Explain() {
-	if c.unjudged > 0 {
-		c.Note = fmt.Sprintf("grants that are not judged: %d; they were told after a stop or the deletion of a node, and may have been over by then", c.unjudged)
-	}
+func (c *Tokens) Explain(*scene.Scene) {
+	c.explain(c.unjudged, "grants that are not judged: %d; they were told after a stop or the deletion of a node, and may have been over by then", c.unjudged)
 }

@@ -229,7 +229,7 @@ func (c *Told) Margins() (least, median float64, n int) {
 }
 
 // Explain says how many losses are not judged, and why.
-func (c *Told) Explain() {
+func (c *Told) Explain(*scene.Scene) {
 	c.Note = ""
 	if c.Losses == c.fates[weighed] {
 		return

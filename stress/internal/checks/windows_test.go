@@ -16,9 +16,9 @@ func TestMostWindowsAreNotJudged(t *testing.T) {
 		want             uint64
 	}{{2, 2, 0}, {2, 3, 1}} {
 		var all Linear
-		var c Decided
+		c := Decided{Of: &all}
 		all.Judged, all.unjudged = tt.judged, tt.unjudged
-		if c.End(scene.New(history.Header{}), &all); c.Found != tt.want {
+		if c.End(scene.New(history.Header{})); c.Found != tt.want {
 			t.Errorf("%d judged, %d not: %d findings, want %d", tt.judged, tt.unjudged, c.Found, tt.want)
 		}
 	}

@@ -24,8 +24,7 @@ import (
 type Judge struct {
 	scene   *scene.Scene
 	reading reading
-	from    int64  // what came before is not judged: see Rest
-	late    uint64 // events that came out of order
+	from    int64 // what came before is not judged: see Rest
 
 	standstills []verdict.Standstill
 
@@ -39,19 +38,28 @@ type Judge struct {
 	register    checks.Register
 	linear      checks.Linear
 	decided     checks.Decided
-	enough      checks.Enough
+	enough      checks.Seen
 	agree       checks.Agree
 	patience    checks.Patience
 	told        checks.Told
 	revocations checks.Revocations
 	once        checks.Once
-	left        checks.Left
-	failures    checks.Failures
+	left        checks.Seen
+	failures    checks.Seen
 	referees    checks.Referees
 	hits        checks.Hits
 	whole       checks.Whole
+	made        []check // all of them, in the order in which a verdict lists them
 
 	finished bool
+}
+
+// A check is one of package checks.
+type check interface {
+	Base() *checks.Check
+	End(*scene.Scene)
+	Explain(*scene.Scene)
+	Forgets(*scene.Lock)
 }
 
 // New returns a judge of the history with that header.
@@ -67,17 +75,22 @@ func New(h history.Header) *Judge {
 		register:    checks.NewRegister(),
 		linear:      checks.NewLinear(),
 		decided:     checks.Decided{Check: checks.New(verdict.Decided)},
-		enough:      checks.Enough{Check: checks.New(verdict.Enough)},
+		enough:      checks.Seen{Check: checks.New(verdict.Enough)},
 		agree:       checks.Agree{Check: checks.New(verdict.Agree)},
 		patience:    checks.NewPatience(),
 		told:        checks.NewTold(),
 		revocations: checks.Revocations{Check: checks.New(verdict.Revocations)},
 		once:        checks.NewOnce(),
-		left:        checks.Left{Check: checks.New(verdict.Left)},
-		failures:    checks.Failures{Check: checks.New(verdict.Failures)},
-		referees:    checks.Referees{Check: checks.New(verdict.Referees)},
+		left:        checks.Seen{Check: checks.New(verdict.Left)},
+		failures:    checks.Seen{Check: checks.New(verdict.Failures)},
+		referees:    checks.Referees{Seen: checks.Seen{Check: checks.New(verdict.Referees)}},
 		hits:        checks.NewHits(h.Nemesis),
 		whole:       checks.Whole{Check: checks.New(verdict.Whole)},
+	}
+	j.decided.Of = &j.linear
+	j.made = []check{
+		&j.overlap, &j.valid, &j.tokens, &j.register, &j.linear, &j.told, &j.once, &j.patience, &j.revocations,
+		&j.left, &j.referees, &j.failures, &j.hits, &j.decided, &j.enough, &j.agree, &j.whole,
 	}
 	j.scene.Expiry = j.reading.expiry
 	j.scene.Forgets = j.forget
@@ -87,20 +100,18 @@ func New(h history.Header) *Judge {
 // forget judges what is left of a passing lock, and forgets it.
 func (j *Judge) forget(l *scene.Lock) {
 	j.linear.Last(j.scene, l)
-	j.decided.Lock(j.scene, &j.linear, l)
-	j.linear.Forgets(l)
-	j.overlap.Forgets(l)
-	j.register.Forgets(l)
+	j.decided.Lock(j.scene, l)
+	for _, c := range j.made {
+		c.Forgets(l)
+	}
 }
 
-// checks returns the checks, in the order in which a verdict lists them.
-func (j *Judge) checks() []*checks.Check {
-	all := []*checks.Check{
-		&j.overlap.Check, &j.valid.Check, &j.tokens.Check, &j.register.Check, &j.linear.Check, &j.told.Check,
-		&j.once.Check, &j.patience.Check, &j.revocations.Check, &j.left.Check, &j.referees.Check, &j.failures.Check, &j.hits.Check, &j.decided.Check, &j.enough.Check, &j.agree.Check,
-	}
-	if j.whole.On {
-		all = append(all, &j.whole.Check)
+// checks returns what the checks have counted and found.
+func (j *Judge) checks() (all []*checks.Check) {
+	for _, c := range j.made {
+		if c != check(&j.whole) || j.whole.On {
+			all = append(all, c.Base())
+		}
 	}
 	return all
 }
@@ -147,7 +158,7 @@ func (j *Judge) event(e history.Event) {
 	case history.Expired:
 		j.told.Expired(j.scene, e)
 	case history.Failure:
-		j.failures.Failed(j.scene, e)
+		j.failures.See(j.scene, e)
 	case history.Overlap:
 		j.referees.Saw(j.scene, e)
 	case history.Disagreed:
@@ -155,7 +166,7 @@ func (j *Judge) event(e history.Event) {
 	case history.Compared:
 		j.agree.Compared(e)
 	case history.TooLittle:
-		j.enough.Missed(j.scene, e)
+		j.enough.See(j.scene, e)
 	case history.Left:
 		j.left.See(j.scene, e)
 	case history.StoodStill:
@@ -386,17 +397,9 @@ func (j *Judge) Finish() verdict.Verdict {
 		j.finished = true
 		j.reading.over = true
 		j.advance()
-		j.patience.End(j.scene)
-		j.revocations.End(j.scene)
-		j.told.End(j.scene)
-		j.linear.End(j.scene)
-		j.decided.End(j.scene, &j.linear)
-		j.left.Look(j.scene)
-		j.referees.Look(j.scene)
-		j.failures.Look(j.scene)
-		j.enough.Look(j.scene)
-		j.hits.End(j.scene)
-		j.whole.End(j.scene)
+		for _, c := range j.made {
+			c.End(j.scene)
+		}
 	}
 	return j.sum()
 }
@@ -429,32 +432,15 @@ func (j *Judge) sum() verdict.Verdict {
 	}
 	v.MarginLeast, v.MarginMedian, v.Margins = j.told.Margins()
 	v.Faults, v.Injected = j.hits.Sum(j.scene)
-	j.overlap.Explain(j.late)
-	j.linear.Explain()
-	j.tokens.Explain()
-	j.register.Explain()
-	j.patience.Explain(j.scene)
-	j.revocations.Explain(j.scene)
-	j.told.Explain()
-	j.once.Explain()
-	j.referees.Explain()
-	j.hits.Explain(j.scene)
-	j.agree.Explain()
-	found := map[verdict.Outcome]bool{}
+	for _, c := range j.made {
+		c.Explain(j.scene)
+	}
 	for _, c := range j.checks() {
 		v.Checks = append(v.Checks, c.Check)
 		v.Found += int(c.Found)
-		outcome := verdict.OutcomeOf(c.Name)
-		found[outcome] = found[outcome] || c.Found > 0
-	}
-	for _, outcome := range []verdict.Outcome{verdict.Violation, verdict.Failed, verdict.Void} {
-		for _, c := range j.checks() {
-			if verdict.OutcomeOf(c.Name) == outcome {
-				v.Findings = append(v.Findings, c.Findings...)
-			}
-		}
-		if found[outcome] && v.Outcome == verdict.OK {
-			v.Outcome = outcome
+		v.Findings = append(v.Findings, c.Findings...)
+		if c.Found > 0 {
+			v.Outcome = verdict.Worse(v.Outcome, verdict.OutcomeOf(c.Name))
 		}
 	}
 	if v.Outcome != verdict.OK && j.agree.Excuses(v.Findings) {

@@ -256,7 +256,7 @@ func TestPassingLocks(t *testing.T) {
 	if len(j.scene.Locks) > scene.ManyResting+10 || len(j.scene.Resting) > scene.ManyResting {
 		t.Errorf("%d locks and %d that rest are remembered", len(j.scene.Locks), len(j.scene.Resting))
 	}
-	for what, n := range map[string]int{"linear": j.linear.Remembers(), "register": j.register.Remembers(), "overlap": j.overlap.Remembers()} {
+	for what, n := range map[string]int{"linear": remembered(j.linear), "register": remembered(j.register), "overlap": remembered(j.overlap)} {
 		if n > scene.ManyResting+10 {
 			t.Errorf("the check %s remembers %d", what, n)
 		}

@@ -34,7 +34,7 @@ const farthest = int64(time.Minute)
 func (j *Judge) Add(e history.Event) {
 	r := &j.reading
 	if e.At < r.until && e.Kind != history.Expired {
-		j.late++
+		j.scene.Late++
 	}
 	r.until = max(r.until, e.At)
 	r.events = append(r.events, e)

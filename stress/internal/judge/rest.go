@@ -13,29 +13,39 @@ import (
 // by then, most of what began before is over.
 const settle = int64(time.Minute)
 
+// History judges a history that has been written, also whether it is whole.
+func History(dir string) (*Judge, error) {
+	return read(dir, func(j *Judge) { j.whole.On = true })
+}
+
 // Rest judges what is left of a history from which events were removed during the run, and
 // whether it has its end. It also returns from when on it has judged. The verdict on the
 // whole run is what the run had found, [verdict.Verdict.With] that on the rest.
 func Rest(dir string) (j *Judge, from int64, err error) {
-	h, err := history.ReadHeader(dir)
-	if err != nil {
-		return nil, 0, err
-	}
 	trimmed, err := history.ReadTrimmed(dir)
 	if err != nil {
 		return nil, 0, err
 	}
-	j = New(h)
-	j.whole.On, j.scene.Partial = true, true
 	from = trimmed.Until + settle
-	j.from = from
+	j, err = read(dir, func(j *Judge) { j.whole.On, j.scene.Partial, j.from = true, true, from })
+	return j, from, err
+}
+
+// read judges the history in dir, by a judge that prepare has prepared.
+func read(dir string, prepare func(*Judge)) (*Judge, error) {
+	h, err := history.ReadHeader(dir)
+	if err != nil {
+		return nil, err
+	}
+	j := New(h)
+	prepare(j)
 	for e, err := range history.All(dir) {
 		if err != nil {
-			return nil, 0, err
+			return nil, err
 		}
 		j.Add(e)
 	}
-	return j, from, nil
+	return j, nil
 }
 
 // before notes an event from before the time that is judged: which processes and sessions

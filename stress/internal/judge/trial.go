@@ -45,8 +45,7 @@ type Trial struct {
 	judge *Judge
 }
 
-// Begin begins to judge the history in dir, which has a header. The caller calls End, or
-// Abandon.
+// Begin begins to judge the history in dir, which has a header. The caller calls End.
 func Begin(dir string, o Options) (*Trial, error) {
 	h, err := history.ReadHeader(dir)
 	if err != nil {
@@ -137,13 +136,13 @@ func (t *Trial) Interim() verdict.Verdict {
 // been written.
 func (t *Trial) again() error {
 	t.mu.Lock()
-	late := t.judge.late
+	late := t.judge.scene.Late
 	t.mu.Unlock()
 	trimmed, err := history.ReadTrimmed(t.dir)
 	if err != nil || late == 0 || trimmed.Segments > 0 {
 		return err
 	}
-	j, err := read(t.dir, false)
+	j, err := read(t.dir, func(*Judge) {})
 	if err != nil {
 		return err
 	}
@@ -183,10 +182,4 @@ func (t *Trial) Amend(events ...history.Event) (verdict.Verdict, error) {
 	v := t.judge.Finish()
 	t.mu.Unlock()
 	return v, v.Write(t.dir)
-}
-
-// Abandon ends the trial at once, without a verdict.
-func (t *Trial) Abandon() {
-	t.cancel()
-	<-t.done
 }

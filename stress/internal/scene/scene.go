@@ -15,9 +15,10 @@ import (
 // event. The checks look at it, and keep what they remember themselves.
 type Scene struct {
 	Header    history.Header
-	Now       int64 // the latest time of an event
-	Stopping  bool  // the workers were told to stop
-	Partial   bool  // the history lacks its beginning
+	Now       int64  // the latest time of an event
+	Stopping  bool   // the workers were told to stop
+	Partial   bool   // the history lacks its beginning
+	Late      uint64 // events that came out of order
 	Processes map[ID]*Process
 	Locks     map[string]*Lock
 	Faults    faults

@@ -28,31 +28,24 @@ const (
 	Whole       = "the history is whole"
 )
 
-// outcomes has what a run has shown in which a check finds something.
-var outcomes = map[string]Outcome{
-	Overlap:     Violation,
-	Valid:       Violation,
-	Tokens:      Violation,
-	Register:    Violation,
-	Linear:      Violation,
-	Told:        Violation,
-	Once:        Violation,
-	Patience:    Failed,
-	Revocations: Failed,
-	Left:        Failed,
-	Referees:    Violation,
-	Failures:    Failed,
-	Hits:        Void,
-	Decided:     Void,
-	Enough:      Void,
-	Agree:       Void,
-	Whole:       Void,
+// OutcomeOf returns the outcome of a run in which the check of that name finds something.
+func OutcomeOf(check string) Outcome {
+	switch check {
+	case Patience, Revocations, Left, Failures:
+		return Failed
+	case Hits, Decided, Enough, Agree, Whole:
+		return Void
+	}
+	return Violation
 }
 
-// OutcomeOf returns the outcome of a run in which the check of that name finds something.
-func OutcomeOf(check string) Outcome { return outcomes[check] }
+// worst has the outcomes, the worst first.
+var worst = []Outcome{Violation, Failed, Void, OK}
+
+// Worse returns the worse one of two outcomes.
+func Worse(a, b Outcome) Outcome {
+	return worst[min(slices.Index(worst, a), slices.Index(worst, b))]
+}
 
 // Gravity returns the rank of the finding: the lower, the worse.
-func (f Finding) Gravity() int {
-	return max(0, slices.Index([]Outcome{Violation, Failed, Void}, outcomes[f.Check]))
-}
+func (f Finding) Gravity() int { return slices.Index(worst, OutcomeOf(f.Check)) }

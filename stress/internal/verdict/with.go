@@ -51,8 +51,8 @@ func (v Verdict) With(rest Verdict, note string) Verdict {
 		v.Findings = append(v.Findings, others[:min(uint64(len(others)), n)]...)
 	}
 	v.Found += int(fresh)
-	if worse := []Outcome{OK, Void, Failed, Violation}; fresh > 0 && slices.Index(worse, rest.Outcome) > slices.Index(worse, v.Outcome) {
-		v.Outcome = rest.Outcome
+	if fresh > 0 {
+		v.Outcome = Worse(v.Outcome, rest.Outcome)
 	}
 	slices.SortStableFunc(v.Findings, func(a, b Finding) int { return cmp.Compare(a.Gravity(), b.Gravity()) })
 	v.Findings = v.Findings[:min(len(v.Findings), MaxFindings)]
