@@ -6,6 +6,7 @@ package figures
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -18,6 +19,15 @@ func Number[T int | int64 | uint64](n T) string {
 		text = text[:i] + "," + text[i:]
 	}
 	return text
+}
+
+// NumberOf is Number for templates, which know no type parameters.
+func NumberOf(n any) string {
+	v := reflect.ValueOf(n)
+	if v.CanUint() {
+		return Number(v.Uint())
+	}
+	return Number(v.Int())
 }
 
 // Count returns a number and what is counted, in the plural if that is not 1: 2 processes.

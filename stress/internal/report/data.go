@@ -8,7 +8,6 @@ import (
 	"compress/gzip"
 	"encoding/base64"
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -271,16 +270,6 @@ func (c *collector) packCells(d *data) (err error) {
 		}
 		c.meters.widen()
 	}
-}
-
-// marshal returns the data as JSON that is safe in a script element: encoding/json
-// escapes <, >, & and the line separators of JavaScript.
-func (d data) marshal() ([]byte, error) {
-	text, err := json.Marshal(d)
-	if err != nil {
-		return nil, fmt.Errorf("encoding the timeline: %w", err)
-	}
-	return text, nil
 }
 
 // tokenText returns a grant's fencing token.

@@ -2,13 +2,7 @@
 
 package report
 
-import (
-	"strconv"
-	"strings"
-
-	"github.com/holdfast-go/holdfast/internal/figures"
-	"github.com/holdfast-go/holdfast/stress/internal/verdict"
-)
+import "github.com/holdfast-go/holdfast/stress/internal/verdict"
 
 // A finding is one of the verdict.
 type finding struct {
@@ -25,18 +19,7 @@ func (v view) Findings() folded[finding] {
 	var all []finding
 	for i, f := range v.c.verdict.Findings {
 		at := v.c.micro(f.At)
-		one := finding{Finding: f, Index: i, At: v.clock(f.At), Place: place{at - 500_000, at + 500_000}}
-		var numbers []string
-		for _, n := range v.c.holders[i] {
-			numbers = append(numbers, strconv.Itoa(n))
-		}
-		switch len(numbers) {
-		case 0:
-		case 1:
-			one.Holders = "process " + numbers[0]
-		default:
-			one.Holders = "processes " + strings.Join(numbers, ", ")
-		}
+		one := finding{Finding: f, Index: i, At: v.clock(f.At), Place: place{at - 500_000, at + 500_000}, Holders: numbered("process", "processes", v.c.holders[i])}
 		for _, n := range f.Faults {
 			if at, ok := v.c.faultAt[n]; ok {
 				one.Active = append(one.Active, active{Fault: at + 1, Kind: v.c.hits[at].Kind})
@@ -50,24 +33,4 @@ func (v view) Findings() folded[finding] {
 // Standstills returns when the machine stood still.
 func (v view) Standstills() folded[verdict.Standstill] {
 	return fold(v.c.verdict.Standstills, openFindings)
-}
-
-// MayHaveCost says of the faults by kind why one must not add up what they may have cost.
-func (v view) MayHaveCost() string {
-	sum := 0
-	for _, f := range v.c.verdict.Faults {
-		sum += f.Lost
-	}
-	if sum == 0 {
-		return ""
-	}
-	return "A hold counts at each fault that may have cost it, so the numbers must not be added up: they make " +
-		figures.Number(sum) + ", while " + count(v.c.verdict.LostHolds, "hold") + " " + was(v.c.verdict.LostHolds) + " lost in all."
-}
-
-func was(n int) string {
-	if n == 1 {
-		return "was"
-	}
-	return "were"
 }

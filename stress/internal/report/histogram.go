@@ -3,7 +3,6 @@
 package report
 
 import (
-	"fmt"
 	"math"
 	"time"
 
@@ -122,12 +121,3 @@ func powerText(i int) string {
 }
 
 func round(x float64) float64 { return math.Round(x*10) / 10 }
-
-// Summary describes the picture in words.
-func (h histogram) Summary() string {
-	ms := func(x float64) string { return figures.Duration(time.Duration(x * float64(time.Millisecond))) }
-	if h.N == 0 {
-		return "None."
-	}
-	return fmt.Sprintf("%s: median %s, 90 %% below %s, 99 %% below %s, the longest %s.", figures.Number(h.N), ms(h.Median), ms(h.P90), ms(h.P99), ms(h.Most))
-}

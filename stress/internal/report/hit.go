@@ -48,14 +48,6 @@ type active struct {
 	When  string // of a loss: during it, or how long after
 }
 
-// Otherwise returns the number that the history gives the fault, if it is another.
-func (h hit) Otherwise() int {
-	if h.Fault == h.Number {
-		return 0
-	}
-	return h.Fault
-}
-
 // Costly and Harmless return the faults that cost locks, and the others, each in the order
 // of time. If all are too many for a table, the others are left out first.
 func (v view) Costly() folded[hit] { return fold(v.hits(true, mostRows), openRows) }
@@ -104,17 +96,10 @@ func (v view) costs(at int, room *int) (all []cost) {
 		told[text] = append(told[text], i)
 	}
 	h := v.c.hits[at]
-	lost, times := distinct(h.Lost)
-	for i, text := range lost {
-		if i == mostLost || len(text) > *room {
-			add(cost{By: fmt.Sprintf("and %s more", figures.Number(len(lost)-i))})
-			break
-		}
-		*room -= len(text)
+	lost, times, more := listed(h.Lost, room)
+	for _, text := range lost {
 		one := costOf(text)
-		if n := times[text]; n > 1 {
-			one.By += fmt.Sprintf(" (%d times)", n)
-		}
+		one.By += often(times[text])
 		if len(told[text]) == 0 {
 			add(one)
 		}
@@ -128,6 +113,9 @@ func (v view) costs(at int, room *int) (all []cost) {
 			add(c)
 			*room -= len(c.Why) + 10*len(c.Or)
 		}
+	}
+	if more > 0 {
+		add(cost{By: fmt.Sprintf("and %s more", figures.Number(more))})
 	}
 	return all
 }
@@ -144,15 +132,30 @@ func costOf(text string) cost {
 	return cost{By: text}
 }
 
-// distinct returns texts once each, in their order, and how often each is there.
-func distinct(texts []string) (once []string, times map[string]int) {
+// listed returns what a fault cost, equal texts once with how often each is there, as far as
+// there is room for so many bytes; and how many further texts there are.
+func listed(texts []string, room *int) (once []string, times map[string]int, more int) {
 	times = map[string]int{}
 	for _, text := range texts {
 		if times[text]++; times[text] == 1 {
 			once = append(once, text)
 		}
 	}
-	return once, times
+	for i, text := range once {
+		if i == mostLost || len(text) > *room {
+			return once[:i], times, len(once) - i
+		}
+		*room -= len(text)
+	}
+	return once, times, 0
+}
+
+// often says how often there is what is there more than once.
+func often(n int) string {
+	if n > 1 {
+		return fmt.Sprintf(" (%d times)", n)
+	}
+	return ""
 }
 
 // active returns the faults that may have cost a hold, but for that one.
@@ -210,17 +213,13 @@ func lostTexts(h verdict.Hit, room *int) []string {
 	for i, l := range h.Lost {
 		all[i] = clean(l, longText)
 	}
-	once, times := distinct(all)
+	once, times, more := listed(all, room)
 	lost := []string{}
-	for i, l := range once {
-		if i == mostLost || len(l) > *room {
-			return append(lost, fmt.Sprintf("and %s more", figures.Number(len(once)-i)))
-		}
-		*room -= len(l)
-		if n := times[l]; n > 1 {
-			l += fmt.Sprintf(" (%d times)", n)
-		}
-		lost = append(lost, l)
+	for _, l := range once {
+		lost = append(lost, l+often(times[l]))
+	}
+	if more > 0 {
+		lost = append(lost, fmt.Sprintf("and %s more", figures.Number(more)))
 	}
 	return lost
 }

@@ -5,7 +5,6 @@ package report
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -42,7 +41,7 @@ func (v view) Losses() folded[lostRow] {
 		row := lostRow{At: v.clock(l.at), Process: v.c.processes[l.process], Why: cause(l.text), Active: v.active(i, -1)}
 		row.Told, row.Late = v.told(l)
 		hold := lostHold{
-			Row: i + 1, Index: i, Lock: v.c.locks[l.lock], Workers: workersText(l.workers), Held: figures.Duration(time.Duration(l.at - l.since)),
+			Row: i + 1, Index: i, Lock: v.c.locks[l.lock], Workers: numbered("worker", "workers", l.workers), Held: figures.Duration(time.Duration(l.at - l.since)),
 			Token: tokenText(l.token, l.turn), Place: place{at - 2_000_000, at + 1_000_000},
 		}
 		// Processes lose locks at the same time as others.
@@ -86,21 +85,19 @@ func (v view) LossesListed() int { return min(len(v.c.losses.items), mostRows) }
 // MoreLosses returns how many losses the table leaves out.
 func (v view) MoreLosses() int { return max(v.c.losses.total-mostRows, 0) }
 
-// workersText lists the workers that shared a hold.
-func workersText(workers []int) string {
+// numbered lists the numbers of some things, each once, in their order. Of none it says nothing.
+func numbered(one, several string, numbers []int) string {
 	const listed = 6
-	workers = slices.Compact(slices.Sorted(slices.Values(workers)))
-	var numbers []string
-	for _, w := range workers[:min(len(workers), listed)] {
-		numbers = append(numbers, strconv.Itoa(w))
+	numbers = slices.Compact(slices.Sorted(slices.Values(numbers)))
+	if len(numbers) == 0 {
+		return ""
 	}
-	text := "worker "
-	if len(workers) > 1 {
-		text = "workers "
-	}
-	text += strings.Join(numbers, ", ")
-	if n := len(workers) - listed; n > 0 {
+	text := strings.Trim(strings.ReplaceAll(fmt.Sprint(numbers[:min(len(numbers), listed)]), " ", ", "), "[]")
+	if n := len(numbers) - listed; n > 0 {
 		text += fmt.Sprintf(" and %d more", n)
 	}
-	return text
+	if len(numbers) == 1 {
+		return one + " " + text
+	}
+	return several + " " + text
 }

@@ -3,17 +3,16 @@
 package report
 
 import (
-	"cmp"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
 	"fmt"
 	"html/template"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/figures"
+	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
@@ -32,10 +31,18 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"policy":   func() string { return contentSecurityPolicy },
 	"text":     func(s string) string { return clean(s, longText) },
 	"long":     func(s string) string { return clean(s, longFinding) },
-	"number":   figures.Number[int],
-	"count":    count,
-	"number64": figures.Number[uint64],
+	"number":   figures.NumberOf,
+	"int":      func(n uint64) int { return int(n) }, //nolint:gosec // no run has so many
+	"count":    figures.Count,
+	"join":     strings.Join,
+	"duration": func(ns int64) string { return figures.Duration(time.Duration(ns)) },
 	"ms":       func(ms float64) string { return figures.Duration(time.Duration(ms * float64(time.Millisecond))) },
+	"date": func(text string) string {
+		if wall, err := time.Parse(time.RFC3339, text); err == nil {
+			return wall.Format("2006-01-02 15:04:05 MST")
+		}
+		return text
+	},
 }).Parse(pageHTML))
 
 // contentSecurityPolicy lets the browser run the page's own script and apply its own
@@ -65,134 +72,54 @@ const (
 // A view is what the template of the page gets.
 type view struct {
 	c        *collector
+	Header   history.Header
+	Verdict  verdict.Verdict
+	Hits     []verdict.Hit // the faults that the verdict lists
 	Data     template.JS
 	Pictures []string // names of pages beside this one, of what is not linearizable
+
+	Events, Acquisitions int // that the history has
+	Ran                  int64
 }
 
 func newView(c *collector, data []byte, pictures []string) view {
-	return view{c, template.JS(data), pictures} //nolint:gosec // encoding/json has made it safe
+	return view{
+		c: c, Header: c.header, Verdict: c.verdict, Hits: c.hits, Pictures: pictures,
+		Data:   template.JS(data), //nolint:gosec // encoding/json has made it safe
+		Events: c.events, Acquisitions: c.total, Ran: c.end - c.begin(),
+	}
 }
 
-// Outcome returns the verdict in a word.
-func (v view) Outcome() string {
-	if v.c.soFar != 0 {
-		return string(v.c.verdict.Outcome) + " so far"
-	}
-	return string(v.c.verdict.Outcome)
-}
+// Why says why a void run shows nothing.
+func (v view) Why() string { return strings.TrimSuffix(v.Verdict.Why(), ".") }
 
-// Class returns how the verdict is to look.
-func (v view) Class() string {
-	switch v.c.verdict.Outcome {
-	case verdict.OK:
-		return "good"
-	case verdict.Void:
-		return "warn"
-	}
-	return "bad"
-}
-
-// Sentence returns what the run has shown.
-func (v view) Sentence() string {
-	j := v.c.verdict
-	var b strings.Builder
-	switch j.Outcome {
-	case verdict.Violation:
-		fmt.Fprintf(&b, "a lock failed to exclude (%s): ", count(j.Found, "finding"))
-	case verdict.Failed:
-		fmt.Fprintf(&b, "the locks excluded, but something else is wrong (%s): ", count(j.Found, "finding"))
-	case verdict.Void:
-		b.WriteString("the run shows nothing about the locks: " + strings.TrimSuffix(j.Why(), ".") + ". It had ")
-	}
-	fmt.Fprintf(&b, "%s to %s", count(int(j.Grants), "grant"), count(v.c.header.Processes, "process")) //nolint:gosec // no run has so many
-	if n := j.FaultCount(); n == 0 {
-		b.WriteString(", no faults")
-	} else {
-		kinds := map[string]bool{}
-		for _, f := range j.Faults {
-			kinds[f.Kind] = f.N > 0
-		}
-		for _, h := range j.Injected {
-			kinds[h.Kind] = true
-		}
-		fmt.Fprintf(&b, ", %s of %s", count(n, "fault"), count(numberOf(kinds), "kind"))
-	}
-	switch {
-	case j.LostHolds == 0:
-		b.WriteString(", no hold lost")
-	case j.ToldLate == 0 && j.LossesJudged == 0:
-		fmt.Fprintf(&b, ", %s lost; whether that was told before sessions expired cannot be judged", count(j.LostHolds, "hold"))
-	case j.ToldLate == 0 && j.LossesJudged < j.LostHolds:
-		fmt.Fprintf(&b, ", %s lost; of those %s can be judged, each told before its session expired", count(j.LostHolds, "hold"), figures.Number(j.LossesJudged))
-	case j.LostHolds == 1 && j.ToldLate == 0:
-		b.WriteString(", 1 hold lost, which was told before its session expired")
-	case j.ToldLate == 0:
-		fmt.Fprintf(&b, ", %s lost, all told before their sessions expired", count(j.LostHolds, "hold"))
-	default:
-		fmt.Fprintf(&b, ", %s lost, %s of them told late", count(j.LostHolds, "hold"), figures.Number(j.ToldLate))
-	}
-	b.WriteString(".")
-	return b.String()
-}
-
-// SoFar says what the page lacks if it was written while the run went on.
+// SoFar returns when the page was written, if the run went on then.
 func (v view) SoFar() string {
 	if v.c.soFar == 0 {
 		return ""
 	}
-	return fmt.Sprintf("This page was written while the run went on, and says what was judged until %s after its beginning. The timeline has the faults, but no grants, and the list of lost holds is missing. The run writes the whole page at its end. If it was killed, the command go run ./stress -check, with the directory of this page, judges its history and writes the whole page.", figures.Duration(time.Duration(v.c.soFar-v.c.begin())))
+	return figures.Duration(time.Duration(v.c.soFar - v.c.begin()))
 }
 
-// numberOf returns how many are true.
-func numberOf(all map[string]bool) (n int) {
-	for _, yes := range all {
-		if yes {
-			n++
+// Kinds returns of how many kinds the faults were.
+func (v view) Kinds() int {
+	kinds := map[string]bool{}
+	for _, f := range v.Verdict.Faults {
+		if f.N > 0 {
+			kinds[f.Kind] = true
 		}
 	}
-	return n
-}
-
-// A fact is a line about the run.
-type fact struct{ Name, Value string }
-
-// Facts returns how the run was set up.
-func (v view) Facts() []fact {
-	h := v.c.header
-	seconds := func(ns int64) string { return figures.Duration(time.Duration(ns)) }
-	began := h.BeginWall
-	if wall, err := time.Parse(time.RFC3339, began); err == nil {
-		began = wall.Format("2006-01-02 15:04:05 MST")
+	for _, h := range v.Hits {
+		kinds[h.Kind] = true
 	}
-	facts := []fact{
-		{"Began", began},
-		{"Ran for", fmt.Sprintf("%s (planned: %s)", seconds(v.c.end-v.c.begin()), seconds(h.Planned))},
-		{"Workload", fmt.Sprintf("%s, seed %d", cmp.Or(h.Workload, "default"), h.Seed)},
-		{"Contenders", fmt.Sprintf("%s × %s on %s", count(h.Processes, "process"), count(h.Goroutines, "worker"), count(len(h.Locks), "lock"))},
-		{"Session timeout", seconds(h.SessionTimeout)},
-		{"Tenure", seconds(h.Tenure)},
-		{"Faults that were on", strings.Join(h.Nemesis, ", ")},
-		{"Servers", strings.Join(h.Servers, ", ")},
-		{"ZooKeeper", h.ZooKeeper},
-		{"Go", h.Go},
-	}
-	return slices.DeleteFunc(facts, func(f fact) bool { return f.Value == "" })
+	return len(kinds)
 }
-
-// Command returns the command that repeats the run.
-func (v view) Command() string { return v.c.header.Command }
-
-// Hits returns the faults that the verdict lists.
-func (v view) Hits() []verdict.Hit { return v.c.hits }
-
-// Verdict returns the verdict itself.
-func (v view) Verdict() verdict.Verdict { return v.c.verdict }
 
 // A place is a time on the timeline, in microseconds.
 type place struct{ From, Until int64 }
 
 // Unlisted returns how many findings the verdict has no text of.
-func (v view) Unlisted() int { return max(v.c.verdict.Found-len(v.c.verdict.Findings), 0) }
+func (v view) Unlisted() int { return max(v.Verdict.Found-len(v.Verdict.Findings), 0) }
 
 // Omissions returns what the page leaves out, in sentences.
 func (v view) Omissions() (all []string) {
@@ -224,7 +151,7 @@ func (v view) Omissions() (all []string) {
 		limit(p.what, len(c.points[p.kind].items), c.points[p.kind].total)
 	}
 	if c.texts.dropped > 0 {
-		add("%s of why a lock was lost or refused are left out.", count(c.texts.dropped, "text"))
+		add("%s of why a lock was lost or refused are left out.", figures.Count(c.texts.dropped, "text"))
 	}
 	if len(c.locks) > mostLocks {
 		add("Only the first %s locks have names on the timeline; the others are called %q.", figures.Number(mostLocks), otherLocks)
@@ -234,10 +161,6 @@ func (v view) Omissions() (all []string) {
 	}
 	return all
 }
-
-// Events and Acquisitions return how many the history has.
-func (v view) Events() int       { return v.c.events }
-func (v view) Acquisitions() int { return v.c.total }
 
 // clock returns a time since the workers began, as minutes, seconds and milliseconds.
 func (v view) clock(at int64) string {
@@ -250,16 +173,4 @@ func (v view) clock(at int64) string {
 		return fmt.Sprintf("%s%d:%02d:%02d.%03d", sign, h, ms/60_000%60, ms/1000%60, ms%1000)
 	}
 	return fmt.Sprintf("%s%d:%02d.%03d", sign, ms/60_000, ms/1000%60, ms%1000)
-}
-
-// count returns a number with its noun.
-func count(n int, noun string) string {
-	switch {
-	case n == 1:
-	case strings.HasSuffix(noun, "s"):
-		noun += "es"
-	default:
-		noun += "s"
-	}
-	return figures.Number(n) + " " + noun
 }

@@ -21,6 +21,7 @@ package report
 
 import (
 	"bufio"
+	"encoding/json"
 	"fmt"
 	"io"
 	"iter"
@@ -107,8 +108,9 @@ func write(w io.Writer, c *collector, events iter.Seq[history.Event], pictures [
 	if err != nil {
 		return err
 	}
-	// How large is the page without the acquisitions?
-	text, err := d.marshal()
+	// How large is the page without the acquisitions? The JSON is safe in a script element:
+	// encoding/json escapes <, >, & and the line separators of JavaScript.
+	text, err := json.Marshal(d)
 	if err != nil {
 		return err
 	}
@@ -119,7 +121,7 @@ func write(w io.Writer, c *collector, events iter.Seq[history.Event], pictures [
 	if err := c.packSpans(&d, min(mostSpanBytes, max(mostBytes-int(size), 0))); err != nil {
 		return err
 	}
-	if text, err = d.marshal(); err != nil {
+	if text, err = json.Marshal(d); err != nil {
 		return err
 	}
 	return page.Execute(w, newView(c, text, pictures))

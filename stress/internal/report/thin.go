@@ -4,6 +4,7 @@ package report
 
 import (
 	"cmp"
+	"math/rand/v2"
 	"slices"
 	"time"
 )
@@ -100,8 +101,9 @@ func (t *thinner) thin(all []acquisition, end int64, budget int) []acquisition {
 	}
 
 	kept := make([]bool, n)
+	scattered := rand.New(rand.NewPCG(0, 0)).Perm((n + chunk - 1) / chunk) // what remains is spread over all
 	for r := range never {
-		for _, c := range scattered((n + chunk - 1) / chunk) {
+		for _, c := range scattered {
 			for i := c * chunk; i < min((c+1)*chunk, n); i++ {
 				if rank[i] != r {
 					continue
@@ -137,35 +139,9 @@ func (t *thinner) thin(all []acquisition, end int64, budget int) []acquisition {
 	})
 }
 
-// scattered returns the numbers below n in an order in which those that come first are
-// spread over all.
-func scattered(n int) []int {
-	order := make([]int, 0, n)
-	step := max(n*618/1000, 1) // the golden ratio
-	for gcd(step, n) != 1 {
-		step++
-	}
-	for i, at := 0, 0; i < n; i, at = i+1, (at+step)%n {
-		order = append(order, at)
-	}
-	return order
-}
-
-func gcd(a, b int) int {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
-}
-
 // merged returns the spans in order, those that touch joined.
 func merged(spans []span) []span {
-	slices.SortFunc(spans, func(a, b span) int {
-		if a.from != b.from {
-			return cmp.Compare(a.from, b.from)
-		}
-		return cmp.Compare(a.until, b.until)
-	})
+	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
 	var joined []span
 	for _, s := range spans {
 		if n := len(joined); n > 0 && s.from <= joined[n-1].until {

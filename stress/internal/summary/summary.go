@@ -4,13 +4,16 @@
 package summary
 
 import (
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
+	"text/template"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/figures"
@@ -84,6 +87,33 @@ type Summary struct {
 
 	Latency  *wire.Latency `json:"-"` // of all processes
 	Recorded bool          // the run has a history
+}
+
+// LockTime is how long each process used one lock.
+type LockTime struct {
+	Lock      string          `json:"lock"`
+	Processes []time.Duration `json:"process_ns"`
+	Percent   []float64       `json:"percent"` // each process's share of their sum; 0 if that is 0
+	// The sum as a share of the run. It can exceed 100: processes read together.
+	PercentOfRun float64 `json:"percent_of_run"`
+}
+
+// NewLockTime returns the shares in a run that took elapsed.
+func NewLockTime(lock string, processes []time.Duration, elapsed time.Duration) LockTime {
+	l := LockTime{Lock: lock, Processes: processes, Percent: make([]float64, len(processes))}
+	var sum time.Duration
+	for _, d := range processes {
+		sum += d
+	}
+	if sum > 0 {
+		for i, d := range processes {
+			l.Percent[i] = 100 * float64(d) / float64(sum)
+		}
+	}
+	if elapsed > 0 {
+		l.PercentOfRun = 100 * float64(sum) / float64(elapsed)
+	}
+	return l
 }
 
 // A Flaw is something that the run as a whole has shown to be wrong. No event of its history
@@ -187,100 +217,52 @@ func (s *Summary) Flaws() (all []Flaw) {
 }
 
 // Print writes the summary as text.
-func (s *Summary) Print(w io.Writer) {
-	line := func(name, format string, args ...any) {
-		fmt.Fprintf(w, "  %-17s  %s\n", name, fmt.Sprintf(format, args...))
+func (s *Summary) Print(w io.Writer) { render(w, "summary", s) }
+
+// PrintVerdict writes what a history has shown.
+func PrintVerdict(w io.Writer, v verdict.Verdict) { render(w, "verdict", v) }
+
+//go:embed summary.txt
+var text string
+
+var templates = template.Must(template.New("").Funcs(template.FuncMap{
+	"n":          figures.NumberOf,
+	"count":      figures.Count,
+	"times":      figures.Times[int],
+	"join":       strings.Join,
+	"rate":       rate,
+	"ratio":      ratio,
+	"percent":    percent,
+	"list":       list,
+	"shares":     shares,
+	"percents":   percents,
+	"short":      short,
+	"ms":         Milliseconds,
+	"round":      func(d time.Duration, ms int) time.Duration { return d.Round(time.Duration(ms) * time.Millisecond) },
+	"duration":   func(ns uint64) time.Duration { return time.Duration(ns) }, //nolint:gosec // no wait is so long
+	"mostListed": func() int { return mostListed },
+	"maxShown":   func() int { return MaxShown },
+	"first":      first,
+	"beyond":     func(n int, list any) int { return max(0, reflect.ValueOf(list).Len()-n) },
+	"unshown":    unshown,
+}).Parse(text))
+
+// render writes what a template makes of data. Its errors are those of w, of which no person
+// could be told.
+func render(w io.Writer, name string, data any) { _ = templates.ExecuteTemplate(w, name, data) }
+
+// first returns the first n items of a list, or all.
+func first(n int, list any) any {
+	v := reflect.ValueOf(list)
+	return v.Slice(0, min(n, v.Len())).Interface()
+}
+
+// unshown returns how many findings are not shown, if not all that v lists are.
+func unshown(v verdict.Verdict) int {
+	if len(v.Findings) <= MaxShown {
+		return 0
 	}
-	fmt.Fprintf(w, "\nSummary\n")
-	where := strings.Join(s.Servers, ",")
-	if s.Embedded {
-		where = "embedded, for demonstration"
-	}
-	line("servers", "%s", where)
-	early := ""
-	if s.Interrupted {
-		early = fmt.Sprintf(" of %v: interrupted", s.Planned)
-	}
-	line("ran", "%v%s, seed %d", s.Elapsed.Round(10*time.Millisecond), early, s.Seed)
-	line("contenders", "%s", s.Scale())
-	if s.Greedy {
-		line("", "each holds for %v on average and asks again at once (greedy)", s.Hold)
-	} else {
-		line("", "each holds for %v and pauses for %v, on average", s.Hold, s.Think)
-	}
-	switch {
-	case s.Tenure > 0:
-		line("tenure", "%v", s.Tenure)
-	case s.Tenure < 0:
-		line("tenure", "negative: a process keeps a lock while its goroutines keep asking for it")
-	}
-	if s.Linger > 0 {
-		line("linger", "%v", s.Linger)
-	}
-	line("grants", "%s to processes, in %s attempts, %s/s; by process %s", figures.Number(s.Grants), figures.Number(s.Rounds), rate(s.Grants, s.Elapsed), shares(s.ProcessGrants))
-	for i, l := range s.Held {
-		if i == mostListed {
-			line("", "and %s more", figures.Count(len(s.Held)-mostListed, "lock"))
-			break
-		}
-		line("time held", "%s: by process %s; %.1f %% of the run", l.Lock, percents(l.Percent), l.PercentOfRun)
-	}
-	line("entries", "%s by workers, %s/s; %s per grant", figures.Number(s.Entries), rate(s.Entries, s.Elapsed), ratio(s.Entries, s.Grants))
-	if s.ReadWrite {
-		line("reads", "%s of the steps; %s entries, %s per read grant (%s)", percent(s.ReadRatio), figures.Number(s.ReadEntries), ratio(s.ReadEntries, s.ReadGrants), figures.Number(s.ReadGrants))
-		line("writes", "%s entries, %s per write grant (%s)", figures.Number(s.WriteEntries), ratio(s.WriteEntries, s.WriteGrants), figures.Number(s.WriteGrants))
-		line("write grants", "by process %s", list(s.ProcessWriteGrants))
-		line("write to read", "%s downgrades; %s upgrades refused", figures.Number(s.Downgrades), figures.Number(s.RefusedUpgrades))
-	}
-	if s.Kind == wire.UpgradeWorkload {
-		line("upgradable reads", "%s entries, %s per grant (%s); %s upgrades", figures.Number(s.UpgradableEntries), ratio(s.UpgradableEntries, s.UpgradableGrants), figures.Number(s.UpgradableGrants), figures.Number(s.Upgrades))
-	}
-	if s.Kind == wire.AbandonedWorkload {
-		line("interrupted", "%s holders; %s entries were told, %s of grants falsely", figures.Number(s.Panics), figures.Number(s.Abandoned), figures.Number(s.FalseReports))
-	}
-	if s.Kind == wire.BarrierWorkload {
-		line("broken rounds", "%s members were told that others had died", figures.Number(s.BrokenRounds))
-	}
-	if s.Kind == wire.AllWorkload {
-		line("LockAll", "%s granted, the longest wait %v; %s refused to holders of a part", figures.Number(s.LockAlls), time.Duration(s.LongestLockAll).Round(time.Millisecond), figures.Number(s.RefusedParts))
-		line("nested", "%s locks taken inside another", figures.Number(s.Nested))
-	}
-	line("further holds", "%s by reentering, %s by sharing with another goroutine", figures.Number(s.Reentries), figures.Number(s.Shares))
-	line("not granted", "%s refused by TryLock, %s timed out, %s cancelled", figures.Number(s.Refusals), figures.Number(s.Timeouts), figures.Number(s.Cancels))
-	line("lost holds", "%s", figures.Number(s.LostHolds))
-	line("lost CAS races", "%s, at most %s in a row", figures.Number(s.LostRaces), figures.Number(s.LongestRace))
-	if s.Swallow > 0 {
-		line("answers swallowed", "%s by the server", figures.Number(s.Swallowed))
-	}
-	fmt.Fprintf(w, "\n  %-24s %10s %10s %10s %12s\n", "time to get a lock", "p50", "p99", "max", "count")
-	for _, l := range s.Latencies {
-		fmt.Fprintf(w, "  %-24s %10s %10s %10s %12s\n", l.Kind, short(l.P50), short(l.P99), short(l.Max), figures.Number(l.Count))
-	}
-	if s.History != nil {
-		PrintVerdict(w, *s.History)
-	}
-	fmt.Fprintln(w)
-	line("violations", "%s", figures.Number(s.Violations))
-	line("leaked nodes", "%s", figures.Number(s.Leaks))
-	line("other failures", "%s", figures.Number(s.Failures))
-	switch {
-	case s.Verdict == OK && s.Kind == wire.MutexWorkload:
-		fmt.Fprintf(w, "\n%s: no two goroutines held a mutex at once, every wait ended, no node leaked\n", s.Verdict)
-	case s.Verdict == OK && s.Kind == wire.BarrierWorkload:
-		fmt.Fprintf(w, "\n%s: no member left a round before the others, every wait ended, no node leaked\n", s.Verdict)
-	case s.Verdict == OK && s.ReadWrite:
-		fmt.Fprintf(w, "\n%s: no writer overlapped with another process, every wait ended, no node leaked\n", s.Verdict)
-	case s.Verdict == OK:
-		fmt.Fprintf(w, "\n%s: no two processes held a lock at once, every wait ended, no node leaked\n", s.Verdict)
-	default:
-		fmt.Fprintf(w, "\n%s: %s\n", s.Verdict, strings.Join(s.Reasons, "; "))
-		if s.Command != "" {
-			fmt.Fprintf(w, "To repeat the run: %s\n", s.Command)
-		}
-	}
-	if s.Report != "" {
-		fmt.Fprintf(w, "Report: %s\n", s.Report)
-	}
+	return v.Found - MaxShown
 }
 
 func rate(n uint64, d time.Duration) string {
@@ -348,6 +330,9 @@ func short(d time.Duration) string {
 	}
 	return d.Round(unit).String()
 }
+
+// Milliseconds formats a number of them.
+func Milliseconds(ms float64) string { return short(time.Duration(ms * float64(time.Millisecond))) }
 
 // WriteJSON writes the summary to the named file.
 func (s *Summary) WriteJSON(path string) error {

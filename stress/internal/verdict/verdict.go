@@ -131,6 +131,15 @@ func (v Verdict) FaultCount() (n int) {
 	return max(n, len(v.Injected))
 }
 
+// MayHaveCost returns how many holds the faults may have cost. A hold counts at each fault
+// that may have cost it.
+func (v Verdict) MayHaveCost() (n int) {
+	for _, f := range v.Faults {
+		n += f.Lost
+	}
+	return n
+}
+
 // Why says in one sentence without a full stop why a void run shows nothing: what kept it
 // from that, which kinds of faults have not hit, or how few grants there were. The findings
 // have each reason by itself.
