@@ -9,6 +9,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"reflect"
+	"strings"
 	"sync"
 	"time"
 
@@ -124,39 +126,17 @@ type Counts struct {
 	Failures   uint64 `json:"failures"`   // likewise
 }
 
-// Add adds d's counts.
+// Add adds d's counts. Of what was longest the longer one stays.
 func (c *Counts) Add(d Counts) {
-	c.Grants += d.Grants
-	c.Rounds += d.Rounds
-	c.Entries += d.Entries
-	c.ReadGrants += d.ReadGrants
-	c.WriteGrants += d.WriteGrants
-	c.ReadEntries += d.ReadEntries
-	c.WriteEntries += d.WriteEntries
-	c.Downgrades += d.Downgrades
-	c.RefusedUpgrades += d.RefusedUpgrades
-	c.UpgradableGrants += d.UpgradableGrants
-	c.UpgradableEntries += d.UpgradableEntries
-	c.Upgrades += d.Upgrades
-	c.Panics += d.Panics
-	c.Abandoned += d.Abandoned
-	c.FalseReports += d.FalseReports
-	c.BrokenRounds += d.BrokenRounds
-	c.LockAlls += d.LockAlls
-	c.LongestLockAll = max(c.LongestLockAll, d.LongestLockAll)
-	c.Nested += d.Nested
-	c.RefusedParts += d.RefusedParts
-	c.Reentries += d.Reentries
-	c.Shares += d.Shares
-	c.RefusedShares += d.RefusedShares
-	c.Refusals += d.Refusals
-	c.Timeouts += d.Timeouts
-	c.Cancels += d.Cancels
-	c.LostHolds += d.LostHolds
-	c.LostRaces += d.LostRaces
-	c.LongestRace = max(c.LongestRace, d.LongestRace)
-	c.Violations += d.Violations
-	c.Failures += d.Failures
+	sums, more := reflect.ValueOf(c).Elem(), reflect.ValueOf(d)
+	for field, sum := range sums.Fields() {
+		n := more.FieldByIndex(field.Index).Uint()
+		if strings.HasPrefix(field.Name, "Longest") {
+			sum.SetUint(max(sum.Uint(), n))
+		} else {
+			sum.SetUint(sum.Uint() + n)
+		}
+	}
 }
 
 // Final is the last message of a process.
@@ -198,3 +178,11 @@ func ReadMessages(r io.Reader, fn func(Message)) error {
 		fn(m)
 	}
 }
+
+// The exit statuses.
+const (
+	ExitOK      = 0
+	ExitFailure = 1 // a violation, a leak, a stuck worker, a failed process
+	ExitUsage   = 2
+	ExitVoid    = 3 // too little happened to show anything
+)

@@ -20,14 +20,14 @@ func (w *worker) checkAbandoned(s plan.Step, l *contended, h manager.Hold, g man
 	}
 	switch err := l.ledger.Begin(g); {
 	case errors.Is(err, referee.ErrTold):
-		w.child.count(wire.Counts{FalseReports: 1}) // the parent knows how many holds were lost, which are reported as well
+		w.child.count(func(n *wire.Counts) { n.FalseReports++ }) // the parent knows how many holds were lost, which are reported as well
 	case err != nil:
 		w.unexpected("Grant", l, err)
 	}
 	if !g.Abandoned {
 		return
 	}
-	w.child.count(wire.Counts{Abandoned: 1})
+	w.child.count(func(n *wire.Counts) { n.Abandoned++ })
 	if !s.Recovers {
 		return
 	}
@@ -78,7 +78,7 @@ func (w *worker) interrupted(run context.Context, s plan.Step, l *contended) {
 				w.unexpected("Do", l, err)
 			}
 		}
-		w.child.count(wire.Counts{Panics: 1})
+		w.child.count(func(n *wire.Counts) { n.Panics++ })
 		if w.sabotages(wire.Survives) {
 			return nil
 		}

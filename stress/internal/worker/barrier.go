@@ -63,9 +63,7 @@ func (b *barrierRecipe) step(run, ctx context.Context, w *worker, s plan.Step, l
 	if s.Again {
 		wait = ctx
 	}
-	end := w.activity.Begin("Leave", l)
-	err = st.Leave(wait)
-	end()
+	err = w.during("Leave", l, func() error { return st.Leave(wait) })
 	b.left(wait, w, l, st, err)
 	if !w.sabotages(wire.Lingers) {
 		_ = os.Remove(file)
@@ -79,12 +77,12 @@ func (b *barrierRecipe) left(ctx context.Context, w *worker, l *contended, st *b
 	switch {
 	case isBroken:
 		what = strings.Join(broken.Died, "; ") + " died"
-		w.child.count(wire.Counts{BrokenRounds: 1})
+		w.child.count(func(n *wire.Counts) { n.BrokenRounds++ })
 	case errors.Is(err, barrier.ErrLost):
-		w.child.count(wire.Counts{LostHolds: 1})
+		w.child.count(func(n *wire.Counts) { n.LostHolds++ })
 		return
 	case err != nil && ctx.Err() != nil:
-		w.child.count(wire.Counts{Timeouts: 1})
+		w.child.count(func(n *wire.Counts) { n.Timeouts++ })
 		return
 	case err != nil:
 		w.unexpected("Leave", l, err)

@@ -252,12 +252,9 @@ func (c *child) openVenue(m *manager.Manager, i int, v wire.Venue) (*contended, 
 	case kind == wire.MutexWorkload:
 		l.mode = history.Mutex
 		l.lock, err = m.Mutex(name)
-	case kind == wire.BarrierWorkload:
-		l.lock, l.mode = noLock{name: name}, history.Permit
-		l.recipe, err = c.newBarrier(name)
 	case v.Recipe:
 		l.lock = noLock{name: name}
-		err = c.openRecipe(m, l, kind)
+		err = c.openRecipe(m, l, v)
 	case kind == wire.AbandonedWorkload:
 		var lock *manager.Lock
 		if lock, err = m.Exclusive(name); err == nil {
@@ -358,11 +355,11 @@ func (c *child) close(m *manager.Manager) (ok bool) {
 	return true
 }
 
-// count adds what a worker has counted, and returns the sums.
-func (c *child) count(d wire.Counts) wire.Counts {
+// count has add count something that a worker has seen, and returns the sums.
+func (c *child) count(add func(*wire.Counts)) wire.Counts {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.counts.Add(d)
+	add(&c.counts)
 	return c.counts
 }
 
@@ -380,7 +377,7 @@ func stuckIn(id int, op *watchdog.Operation[*contended]) wire.Failure {
 
 // total returns the counts so far.
 func (c *child) total() wire.Counts {
-	n := c.count(wire.Counts{})
+	n := c.count(func(*wire.Counts) {})
 	for _, l := range c.locks {
 		for _, l := range l.queue() {
 			s := l.lock.Stats()
@@ -417,7 +414,7 @@ func (c *child) violation(v referee.Violation) {
 		c.journal.Saw(v)
 		return
 	}
-	if c.count(wire.Counts{Violations: 1}).Violations <= maxReported {
+	if c.count(func(n *wire.Counts) { n.Violations++ }).Violations <= maxReported {
 		c.out.Send(wire.Message{Violation: &v})
 	}
 }
@@ -434,7 +431,7 @@ func (c *child) fail(f wire.Failure) {
 	if f.Dump != "" && c.dumped.Swap(true) {
 		f.Stack, f.Dump = "", ""
 	}
-	if c.count(wire.Counts{Failures: 1}).Failures <= maxReported || f.Fatal {
+	if c.count(func(n *wire.Counts) { n.Failures++ }).Failures <= maxReported || f.Fatal {
 		c.out.Send(wire.Message{Failure: &f})
 	}
 }

@@ -48,7 +48,7 @@ func (w *worker) lockAll(run context.Context, s plan.Step) {
 	holds, err := w.child.manager.LockAll(ctx, locks...)
 	end()
 	took := time.Since(start)
-	w.child.count(wire.Counts{LongestLockAll: uint64(took)}) // also if it was given up
+	w.child.count(func(n *wire.Counts) { n.LongestLockAll = max(n.LongestLockAll, uint64(took)) }) // also if it was given up
 	if err != nil {
 		if holds != nil {
 			w.unexpected("LockAll", all[0], fmt.Errorf("it returned %d holds beside its error", len(holds)))
@@ -57,16 +57,14 @@ func (w *worker) lockAll(run context.Context, s plan.Step) {
 		return
 	}
 	w.child.latency.Record(wire.Together, took)
-	w.child.count(wire.Counts{LockAlls: 1})
+	w.child.count(func(n *wire.Counts) { n.LockAlls++ })
 	if w.sabotages(wire.Partial) {
 		holds[len(holds)-1].Release()
 	}
 	w.insideAll(ctx, s, all, holds)
 	lost := closed(holds.Lost())
 	if s.Giving == plan.ByUnlock {
-		end := w.activity.Begin("Unlock of all", all[0])
-		err := holds.Unlock(context.Background())
-		end()
+		err := w.during("Unlock of all", all[0], func() error { return holds.Unlock(context.Background()) })
 		w.settled("Unlock of all", all[0], err, lost)
 		return
 	}
@@ -114,7 +112,7 @@ func (w *worker) insideAll(ctx context.Context, s plan.Step, all []*contended, h
 		end()
 		switch {
 		case err == nil:
-			w.child.count(wire.Counts{Reentries: 1})
+			w.child.count(func(n *wire.Counts) { n.Reentries++ })
 			again.Release()
 		case errors.Is(err, manager.ErrLost), inside.Err() != nil:
 		default:
@@ -131,7 +129,7 @@ func (w *worker) whole(what string, all []*contended, holds manager.Holds) bool 
 	err := wholeness(locksOf(all), holds)
 	switch {
 	case errors.Is(err, manager.ErrLost):
-		w.child.count(wire.Counts{LostHolds: 1})
+		w.child.count(func(n *wire.Counts) { n.LostHolds++ })
 	case err != nil:
 		w.unexpected(what, all[0], err)
 	}
@@ -176,7 +174,7 @@ func (w *worker) nest(run context.Context, s plan.Step) {
 	}
 	inner, leaveInner := w.lockBounded(inside, "Lock of the inner lock", all[1])
 	if leaveInner != nil {
-		w.child.count(wire.Counts{Nested: 1})
+		w.child.count(func(n *wire.Counts) { n.Nested++ })
 		w.stay(inside, s.Hold/2, all[1], inner.Lost())
 		leaveInner()
 		w.settles("Release of the inner lock", all[1], inner, closed(inner.Lost()))
@@ -217,7 +215,7 @@ func (w *worker) partlyHeld(inside context.Context, all []*contended, outer mana
 	holds.Release()
 	switch {
 	case errors.Is(err, manager.ErrPartlyHeld):
-		w.child.count(wire.Counts{RefusedParts: 1})
+		w.child.count(func(n *wire.Counts) { n.RefusedParts++ })
 	case inside.Err() != nil, closed(outer.Lost()):
 	case err == nil:
 		w.unexpected("LockAll by a holder of one", all[0], errors.New("it was not refused"))

@@ -52,29 +52,30 @@ func (n noLock) State() (state.Phase, int)              { return state.Free, 0 }
 func (n noLock) Stats() manager.Stats                   { return manager.Stats{} }
 func (n noLock) ReleaseIdle() *futures.Future[struct{}] { return futures.Resolved(struct{}{}, nil) }
 
-// openRecipe opens the recipe of a workload.
-func (c *child) openRecipe(m *manager.Manager, l *contended, kind string) error {
-	name := l.lock.Name()
-	var err error
-	switch kind {
+// openRecipe opens the recipe of a venue.
+func (c *child) openRecipe(m *manager.Manager, l *contended, v wire.Venue) (err error) {
+	switch v.Kind {
 	case wire.ElectionWorkload:
-		var e *election.Election
-		e, err = election.New(m, name, election.Options{})
-		l.recipe = &electionRecipe{e}
+		r := &electionRecipe{}
+		r.election, err = election.New(m, v.Name, election.Options{})
+		l.recipe = r
 	case wire.MembersWorkload:
-		var g *members.Group
-		g, err = members.New(m, name)
-		l.recipe = &membersRecipe{group: g}
+		r := &membersRecipe{}
+		r.group, err = members.New(m, v.Name)
+		l.recipe = r
 	case wire.ShardsWorkload:
-		l.recipe = &shardsRecipe{name: name}
+		l.recipe = &shardsRecipe{name: v.Name}
 	case wire.SemaphoreWorkload:
-		var s *semaphore.Semaphore
-		s, err = semaphore.New(m, name, semaphore.Options{Permits: wire.ManyPermits})
-		l.mode, l.recipe = history.Permit, &semaphoreRecipe{s}
+		r := &semaphoreRecipe{}
+		r.semaphore, err = semaphore.New(m, v.Name, semaphore.Options{Permits: wire.ManyPermits})
+		l.mode, l.recipe = history.Permit, r
 	case wire.QueueWorkload:
-		var q *queue.Queue
-		q, err = queue.New(m, name, queue.Options{MaxAttempts: -1})
-		l.recipe = &queueRecipe{q}
+		r := &queueRecipe{}
+		r.queue, err = queue.New(m, v.Name, queue.Options{MaxAttempts: -1})
+		l.recipe = r
+	case wire.BarrierWorkload:
+		l.mode = history.Permit
+		l.recipe, err = c.newBarrier(v.Name)
 	}
 	return err
 }
@@ -118,13 +119,11 @@ func (w *worker) use(run context.Context, s plan.Step, l *contended, r *journal.
 		w.leaves(r, lost)
 	}
 	if lost {
-		w.child.count(wire.Counts{LostHolds: 1})
+		w.child.count(func(n *wire.Counts) { n.LostHolds++ })
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), w.child.settings.Patience)
 	defer cancel()
-	end := w.activity.Begin("giving up", l)
-	err := g.giveUp(ctx)
-	end()
+	err := w.during("giving up", l, func() error { return g.giveUp(ctx) })
 	r.Released(err)
 	switch {
 	case err == nil, errors.Is(err, manager.ErrLost), errors.Is(err, queue.ErrLost), errors.Is(err, semaphore.ErrLost):
@@ -198,7 +197,7 @@ func (r *semaphoreRecipe) step(run, ctx context.Context, w *worker, s plan.Step,
 	if err != nil {
 		rec.Refused(err.Error())
 		_ = p.Unlock(ctx) // it was lost at once
-		w.child.count(wire.Counts{LostHolds: 1})
+		w.child.count(func(n *wire.Counts) { n.LostHolds++ })
 		return
 	}
 	w.use(run, s, l, rec, given{p, token, false, false, p.Unlock})
@@ -210,9 +209,7 @@ type queueRecipe struct{ queue *queue.Queue }
 
 func (r *queueRecipe) step(run, ctx context.Context, w *worker, s plan.Step, l *contended) {
 	if s.Order {
-		end := w.activity.Begin("Offer", l)
-		err := r.queue.Offer(ctx, []byte("an element"), []byte("another one"))
-		end()
+		err := w.during("Offer", l, func() error { return r.queue.Offer(ctx, []byte("an element"), []byte("another one")) })
 		if err != nil && !errors.Is(err, manager.ErrUnknownOutcome) && !errors.Is(err, queue.ErrFull) {
 			w.refused(ctx, "Offer", l, err)
 		}

@@ -24,16 +24,13 @@ func (w *worker) upgradeInPlace(run context.Context, s plan.Step, l *contended, 
 		defer cancel()
 	}
 	if !w.sabotages(wire.OnlyReads) {
-		end := w.activity.Begin("Upgrade", l)
-		err := h.Upgrade(ctx)
-		end()
-		switch {
+		switch err := w.during("Upgrade", l, func() error { return h.Upgrade(ctx) }); {
 		case err == nil:
 		case errors.Is(err, manager.ErrLost):
 			w.noLonger("Upgrade", l, h, err)
 			return
 		case errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil:
-			w.child.count(wire.Counts{Timeouts: 1})
+			w.child.count(func(n *wire.Counts) { n.Timeouts++ })
 			w.stillHeld("Upgrade that timed out", l, h)
 			return
 		case run.Err() != nil: // the end of the run has ended the wait
@@ -51,7 +48,7 @@ func (w *worker) upgradeInPlace(run context.Context, s plan.Step, l *contended, 
 	if !ok {
 		return
 	}
-	w.child.count(wire.Counts{Upgrades: 1})
+	w.child.count(func(n *wire.Counts) { n.Upgrades++ })
 	w.writeNow(l)
 	stay := s.Hold / 2
 	if w.sabotages(wire.OnlyReads) {

@@ -3,6 +3,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -80,18 +81,14 @@ func (l *contended) Name() string { return l.lock.Name() }
 
 // Mode returns what a history calls a kind of lock.
 func (l *contended) Mode() history.Mode {
-	switch {
-	case l.mode != "":
-		return l.mode
-	case l.kind == manager.KindRead:
-		return history.Read
-	case l.kind == manager.KindWrite:
-		return history.WriteMode
-	case l.kind == manager.KindUpgradable:
-		return history.Upgradable
-	default:
-		return history.Exclusive
-	}
+	return cmp.Or(l.mode, modes[l.kind])
+}
+
+var modes = map[manager.Kind]history.Mode{
+	manager.KindExclusive:  history.Exclusive,
+	manager.KindRead:       history.Read,
+	manager.KindWrite:      history.WriteMode,
+	manager.KindUpgradable: history.Upgradable,
 }
 
 // String names the lock, for reports.
@@ -211,10 +208,13 @@ func (w *worker) perform(run context.Context, s plan.Step, l *contended) {
 // acquire performs a step that calls Acquire and awaits the grant by wait.
 func (w *worker) acquire(ctx context.Context, s plan.Step, l *contended, wait func(manager.Hold) error) {
 	h, settled := w.begin(ctx, s, l)
-	end := w.activity.Begin("Acquire and wait", l)
-	err := wait(h)
-	end()
-	settled(err)
+	settled(w.during("Acquire and wait", l, func() error { return wait(h) }))
+}
+
+// during makes a call that may block, which the watchdog watches.
+func (w *worker) during(what string, l *contended, call func() error) error {
+	defer w.activity.Begin(what, l)()
+	return call()
 }
 
 // begin calls Acquire and checks whether this process held the lock already. The caller
@@ -271,9 +271,10 @@ func (w *worker) givingUp(run context.Context, s plan.Step, l *contended) {
 	ctx, cancel := context.WithTimeout(run, s.Bound)
 	defer cancel()
 	h, settled := w.begin(run, s, l)
-	end := w.activity.Begin("Acquire and wait", l)
-	_, err := h.Granted().Wait(ctx)
-	end()
+	err := w.during("Acquire and wait", l, func() error {
+		_, err := h.Granted().Wait(ctx)
+		return err
+	})
 	if err == nil || ctx.Err() == nil {
 		settled(err)
 		return
@@ -281,7 +282,7 @@ func (w *worker) givingUp(run context.Context, s plan.Step, l *contended) {
 	// Other callers may still wait for the round's future, or be granted.
 	w.settlesPending(ctx, l, h)
 	if run.Err() == nil {
-		w.child.count(wire.Counts{Cancels: 1})
+		w.child.count(func(n *wire.Counts) { n.Cancels++ })
 	}
 }
 
@@ -297,9 +298,10 @@ func (w *worker) call(ctx context.Context, s plan.Step, l *contended, what strin
 // counts the error of the call.
 func get[T any](ctx context.Context, w *worker, what string, l *contended, call func(context.Context) (T, error)) (got T, ok bool) {
 	start := time.Now()
-	end := w.activity.Begin(what, l)
-	got, err := call(ctx)
-	end()
+	err := w.during(what, l, func() (err error) {
+		got, err = call(ctx)
+		return err
+	})
 	if err != nil {
 		w.refused(ctx, what, l, err)
 		return got, false
@@ -326,7 +328,7 @@ func (w *worker) do(run context.Context, s plan.Step, l *contended) {
 	switch {
 	case err == nil:
 	case ran && errors.Is(err, manager.ErrLost):
-		w.child.count(wire.Counts{LostHolds: 1})
+		w.child.count(func(n *wire.Counts) { n.LostHolds++ })
 	case ran && errors.Is(err, manager.ErrUnconfirmed): // the work was protected
 	default:
 		w.refused(run, "Do", l, err)
@@ -340,17 +342,17 @@ func (w *worker) refused(ctx context.Context, what string, l *contended, err err
 	case w.child.stopping():
 		// The end of the run ended the wait, most likely.
 	case what == "TryLock" && errors.Is(err, manager.ErrLocked):
-		w.child.count(wire.Counts{Refusals: 1})
+		w.child.count(func(n *wire.Counts) { n.Refusals++ })
 	case errors.Is(err, manager.ErrLost):
-		w.child.count(wire.Counts{LostHolds: 1}) // granted, and lost at once
+		w.child.count(func(n *wire.Counts) { n.LostHolds++ }) // granted, and lost at once
 	case ctx.Err() == nil:
 		w.unexpected(what, l, err)
 	case errors.Is(err, context.DeadlineExceeded):
-		w.child.count(wire.Counts{Timeouts: 1})
+		w.child.count(func(n *wire.Counts) { n.Timeouts++ })
 	case errors.Is(err, context.Canceled), errors.Is(err, manager.ErrReleased), errors.Is(err, manager.ErrNotGranted):
 		// The context ended and withdrew the hold (ErrReleased). If no other
 		// caller waited, the round ended, too (ErrNotGranted).
-		w.child.count(wire.Counts{Cancels: 1})
+		w.child.count(func(n *wire.Counts) { n.Cancels++ })
 	default:
 		w.unexpected(what, l, err)
 	}
@@ -419,16 +421,17 @@ func (w *worker) visit(ctx context.Context, s plan.Step, l *contended, h manager
 
 // entered counts an entry.
 func (w *worker) entered(l *contended) {
-	n := wire.Counts{Entries: 1}
-	switch l.kind {
-	case manager.KindRead:
-		n.ReadEntries = 1
-	case manager.KindWrite:
-		n.WriteEntries = 1
-	case manager.KindUpgradable:
-		n.UpgradableEntries = 1
-	}
-	w.child.count(n)
+	w.child.count(func(n *wire.Counts) {
+		n.Entries++
+		switch l.kind {
+		case manager.KindRead:
+			n.ReadEntries++
+		case manager.KindWrite:
+			n.WriteEntries++
+		case manager.KindUpgradable:
+			n.UpgradableEntries++
+		}
+	})
 }
 
 // downgrade takes the read lock under the write hold h, releases h, and continues
@@ -462,7 +465,7 @@ func (w *worker) downgrade(ctx context.Context, s plan.Step, l *contended, h man
 		return
 	}
 	w.entered(l.reader)
-	w.child.count(wire.Counts{Downgrades: 1})
+	w.child.count(func(n *wire.Counts) { n.Downgrades++ })
 	w.stay(ctx, s.Hold/4, l, h.Lost()) // under both
 	leave()
 	w.settles("Release after a downgrade", l, h, closed(h.Lost()))
@@ -502,7 +505,7 @@ func (w *worker) upgrade(ctx context.Context, s plan.Step, l *contended, h manag
 	write.Release() // also if refused
 	switch {
 	case errors.Is(err, manager.ErrUpgrade):
-		w.child.count(wire.Counts{RefusedUpgrades: 1})
+		w.child.count(func(n *wire.Counts) { n.RefusedUpgrades++ })
 	case closed(h.Lost()): // then it was no upgrade
 	case err == nil:
 		w.unexpected(what, l.writer, errors.New("it was not refused"))
@@ -569,7 +572,7 @@ func (w *worker) reenter(ctx context.Context, s plan.Step, l *contended, h manag
 		w.noLonger("Reenter", l, h, err)
 		return
 	}
-	w.child.count(wire.Counts{Reentries: 1})
+	w.child.count(func(n *wire.Counts) { n.Reentries++ })
 	w.depth(l, h, 2)
 	w.stay(ctx, s.Hold/2, l, h.Lost())
 	if s.Order {
@@ -617,7 +620,7 @@ func (w *worker) enterAgain(ctx context.Context, s plan.Step, l *contended, h ma
 		}
 		return
 	}
-	w.child.count(wire.Counts{Reentries: 1})
+	w.child.count(func(n *wire.Counts) { n.Reentries++ })
 	w.depth(l, h, 2)
 	if again, err := second.Grant(); err != nil {
 		w.noLonger("Grant of a second handle", l, second, err)
@@ -651,7 +654,7 @@ func (w *worker) share(ctx context.Context, s plan.Step, l *contended, h manager
 		w.noLonger("Share", l, h, err)
 		return
 	}
-	w.child.count(wire.Counts{Shares: 1})
+	w.child.count(func(n *wire.Counts) { n.Shares++ })
 	done := make(chan struct{})
 	join := func() {
 		defer w.activity.BeginFor("waiting for the goroutine with the shared hold", l, s.Hold)()
@@ -687,7 +690,7 @@ func (w *worker) unshared(l *contended, h manager.Hold) {
 	second, err := h.Share()
 	switch {
 	case errors.Is(err, manager.ErrNotShared):
-		w.child.count(wire.Counts{RefusedShares: 1})
+		w.child.count(func(n *wire.Counts) { n.RefusedShares++ })
 	case err == nil:
 		second.Release()
 		w.unexpected("Share", l, errors.New("it was not refused"))
@@ -731,14 +734,12 @@ func (w *worker) depth(l *contended, h manager.Hold, want int) {
 // give releases h in the way that the step says, and checks the result.
 func (w *worker) give(s plan.Step, l *contended, h manager.Hold, lost bool) {
 	if lost {
-		w.child.count(wire.Counts{LostHolds: 1})
+		w.child.count(func(n *wire.Counts) { n.LostHolds++ })
 	}
 	switch {
 	case h.Depth() == 0: // visit has released it
 	case s.Giving == plan.ByUnlock:
-		end := w.activity.Begin("Unlock", l)
-		err := h.Unlock(context.Background())
-		end()
+		err := w.during("Unlock", l, func() error { return h.Unlock(context.Background()) })
 		w.settled("Unlock", l, err, lost)
 	case s.Giving == plan.ByReleaseWait && (l.kind == manager.KindRead || w.child.settings.Linger > 0):
 		// The round can last as long as any reader is inside, and one of a lock that
@@ -811,7 +812,7 @@ func (w *worker) settled(what string, l *contended, err error, lost bool) {
 	case err == nil:
 	case errors.Is(err, manager.ErrLost):
 		if !lost { // else it has been counted
-			w.child.count(wire.Counts{LostHolds: 1})
+			w.child.count(func(n *wire.Counts) { n.LostHolds++ })
 		}
 	case errors.Is(err, manager.ErrUnconfirmed) && !lost: // the work was protected
 	default:
