@@ -4,6 +4,7 @@
 package options
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -107,24 +108,33 @@ func Parse(args []string, stdout, stderr io.Writer) (Options, error) {
 	o := Options{args: args}
 	flags := flag.NewFlagSet("stress", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // errors are reported below
+	var ranges []func() error   // why the values of flags are not in their ranges
+	within := func(p *int, name string, value, least, most int, usage string) {
+		flags.IntVar(p, name, value, usage)
+		ranges = append(ranges, func() error { return outside(name, *p, least, most) })
+	}
+	lasts := func(p *time.Duration, name string, value, least, most time.Duration, usage string) {
+		flags.DurationVar(p, name, value, usage)
+		ranges = append(ranges, func() error { return outside(name, *p, least, most) })
+	}
 	servers := flags.String("servers", "", "the ZooKeeper servers, as `host:port,host:port/chroot`; empty: an embedded server, for demonstration")
-	flags.DurationVar(&o.Duration, "duration", 30*time.Second, "how long the workers run")
-	flags.IntVar(&o.Processes, "processes", 3, "number of operating-system processes")
-	flags.IntVar(&o.Goroutines, "goroutines", 16, "number of workers, each a goroutine, in each process")
-	flags.IntVar(&o.Locks, "locks", 4, "number of locks")
+	lasts(&o.Duration, "duration", 30*time.Second, 100*time.Millisecond, 1000*time.Hour, "how long the workers run")
+	within(&o.Processes, "processes", 3, 1, 1000, "number of operating-system processes")
+	within(&o.Goroutines, "goroutines", 16, 1, 1_000_000, "number of workers, each a goroutine, in each process")
+	within(&o.Locks, "locks", 4, 1, 1_000_000, "number of locks")
 	flags.Uint64Var(&o.Seed, "seed", 0, "determines what each worker attempts; 0: chosen at random, and printed")
 	flags.StringVar(&o.Kind, "workload", wire.DefaultWorkload, "what the workers contend for: `kind` is one of "+strings.Join(wire.Workloads, ", ")+"; or "+wire.LingerWorkload+", for the default with -linger 300ms")
 	flags.StringVar(&o.JSON, "json", "", "write the summary to `file`, as JSON")
-	flags.IntVar(&o.Ensemble, "ensemble", 0, "start a real ensemble of so many `servers` on loopback, from the installed ZooKeeper")
+	within(&o.Ensemble, "ensemble", 0, 0, 9, "start a real ensemble of so many `servers` on loopback, from the installed ZooKeeper")
 	kinds := flags.String("nemesis", "", "inject faults of these `kinds`: all, none, or a list such as kill-worker,cut-connection or all,-pause-worker; empty: all with -ensemble, else none. The kinds are listed below")
 	flags.StringVar(&o.Report, "report", "", "keep the history in `directory`, and write a report into it, of which index.html is the page; an earlier report there is replaced")
 	flags.StringVar(&o.Judged, "check", "", "judge the history in `directory` again, write its verdict and its page anew, and run nothing; the page of a run that was killed lacks the grants before that")
 	flags.BoolVar(&o.SelfTest, "self-test", false, "run against locks that are broken on purpose, and see whether each is caught")
-	flags.DurationVar(&o.Hold, "hold", 0, "mean time that a worker holds a lock; 0: 1ms, or 10ms if there is a history")
-	flags.DurationVar(&o.Think, "think", 0, "mean time between a worker's steps; 0: long enough that about one worker in each process holds each lock, or, with -read-ratio, a sixteenth of -hold; with -workload all so long that most locks are free; if there is a history, so long that some hundred workers get a lock each second")
+	lasts(&o.Hold, "hold", 0, time.Microsecond, time.Minute, "mean time that a worker holds a lock; 0: 1ms, or 10ms if there is a history")
+	lasts(&o.Think, "think", 0, 0, time.Hour, "mean time between a worker's steps; 0: long enough that about one worker in each process holds each lock, or, with -read-ratio, a sixteenth of -hold; with -workload all so long that most locks are free; if there is a history, so long that some hundred workers get a lock each second")
 	flags.BoolVar(&o.Greedy, "greedy", false, "workers only acquire, hold and release, without pausing and without giving up")
-	flags.DurationVar(&o.Tenure, "tenure", 0, "how long a process may keep a lock while others wait for it; 0: the library's default; negative: for ever, in which case starvation is not a failure")
-	flags.DurationVar(&o.Linger, "linger", 0, "how long a process keeps a lock that none of its workers uses, while no other process wants it; 0: not at all")
+	lasts(&o.Tenure, "tenure", 0, -time.Hour, time.Hour, "how long a process may keep a lock while others wait for it; 0: the library's default; negative: for ever, in which case starvation is not a failure")
+	lasts(&o.Linger, "linger", 0, 0, 1000*time.Hour, "how long a process keeps a lock that none of its workers uses, while no other process wants it; 0: not at all")
 	flags.Func("read-ratio", "use read/write locks, and read in this `share` of the steps, between 0 and 1; without it, locks are exclusive", func(text string) (err error) {
 		o.ReadWrite = true
 		o.ReadRatio, err = strconv.ParseFloat(text, 64)
@@ -133,9 +143,9 @@ func Parse(args []string, stdout, stderr io.Writer) (Options, error) {
 		}
 		return nil
 	})
-	flags.DurationVar(&o.SessionTimeout, "session-timeout", 0, "ZooKeeper session timeout to ask for; 0: 10s, or 4s if faults are injected")
-	flags.DurationVar(&o.Patience, "patience", time.Minute, "a worker that spends longer in one operation is stuck, which ends the run: see above")
-	flags.DurationVar(&o.Swallow, "swallow", 0, "how often the embedded server carries out a request but does not answer it, while the connection stays up; 0: never")
+	lasts(&o.SessionTimeout, "session-timeout", 0, 100*time.Millisecond, time.Hour, "ZooKeeper session timeout to ask for; 0: 10s, or 4s if faults are injected")
+	lasts(&o.Patience, "patience", time.Minute, time.Second, time.Hour, "a worker that spends longer in one operation is stuck, which ends the run: see above")
+	lasts(&o.Swallow, "swallow", 0, 0, time.Hour, "how often the embedded server carries out a request but does not answer it, while the connection stays up; 0: never")
 
 	err := flags.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
@@ -181,7 +191,7 @@ func Parse(args []string, stdout, stderr io.Writer) (Options, error) {
 		o.ReadWrite, o.ReadRatio = true, 0.5
 	}
 	if err == nil {
-		err = o.check()
+		err = o.check(ranges)
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "stress: %v\nRun it with -help for the flags.\n", err)
@@ -263,31 +273,21 @@ func (o Options) HistoryLocks() (all []history.Lock) {
 // attempt.
 const recordedEntries = 500
 
+// outside returns that the value of a flag is not in its range, if it is not.
+func outside[T cmp.Ordered](name string, value, least, most T) error {
+	if value < least || value > most {
+		return fmt.Errorf("-%s is %v: it must be between %v and %v", name, value, least, most)
+	}
+	return nil
+}
+
 // check returns everything that is wrong with the flags.
-func (o Options) check() error {
+func (o Options) check(ranges []func() error) error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
-	within := func(name string, n, least, most int) {
-		if n < least || n > most {
-			fault("-%s is %d: it must be between %d and %d", name, n, least, most)
-		}
+	for _, wrong := range ranges {
+		faults = append(faults, wrong())
 	}
-	lasts := func(name string, d, least, most time.Duration) {
-		if d < least || d > most {
-			fault("-%s is %v: it must be between %v and %v", name, d, least, most)
-		}
-	}
-	within("processes", o.Processes, 1, 1000)
-	within("goroutines", o.Goroutines, 1, 1_000_000)
-	within("locks", o.Locks, 1, 1_000_000)
-	lasts("duration", o.Duration, 100*time.Millisecond, 1000*time.Hour)
-	lasts("hold", o.Hold, time.Microsecond, time.Minute)
-	lasts("think", o.Think, 0, time.Hour)
-	lasts("session-timeout", o.SessionTimeout, 100*time.Millisecond, time.Hour)
-	lasts("tenure", o.Tenure, -time.Hour, time.Hour)
-	lasts("linger", o.Linger, 0, 1000*time.Hour)
-	lasts("patience", o.Patience, time.Second, time.Hour)
-	lasts("swallow", o.Swallow, 0, time.Hour)
 	if o.Greedy && o.Think != 0 {
 		fault("-think is %v: with -greedy workers do not pause", o.Think)
 	}
@@ -309,7 +309,6 @@ func (o Options) check() error {
 	if o.Swallow != 0 && (o.Servers != nil || o.Ensemble > 0) {
 		fault("-swallow is %v: only the embedded server can swallow answers, so leave out -servers and -ensemble", o.Swallow)
 	}
-	within("ensemble", o.Ensemble, 0, 9)
 	if o.Ensemble > 0 && o.Servers != nil {
 		fault("-ensemble is %d, and -servers names an ensemble that exists: leave out one of the two", o.Ensemble)
 	}
