@@ -36,19 +36,15 @@ type place struct {
 	least, most counts
 }
 
-// counts are numbers of acquisitions.
-type counts struct{ write, upgradable, read int }
+// classes are the modes that matter to tokens: those that a process has for itself count as
+// writes.
+var classes = [...]history.Mode{history.WriteMode, history.Upgradable, history.Read}
 
-// of returns the number for the mode.
-func (c *counts) of(m history.Mode) *int {
-	switch m {
-	case history.Read:
-		return &c.read
-	case history.Upgradable:
-		return &c.upgradable
-	}
-	return &c.write
-}
+// classOf returns the index of a mode's class.
+func classOf(m history.Mode) int { return max(0, slices.Index(classes[:], m)) }
+
+// counts are numbers of acquisitions, by class.
+type counts [len(classes)]int
 
 // put sets the places of all acquisitions of a window.
 func put(actions []*operation) {
@@ -67,7 +63,7 @@ func put(actions []*operation) {
 		}
 		with := before
 		for _, op := range all[:same] {
-			*with.of(op.Mode)++
+			with[classOf(op.Mode)]++
 		}
 		for _, op := range all[:same] {
 			op.place = place{true, before, with}
@@ -81,8 +77,8 @@ func (p place) allows(m history.Mode, done counts) bool {
 	if !p.ordered {
 		return true
 	}
-	for _, other := range []history.Mode{history.WriteMode, history.Upgradable, history.Read} {
-		if n := *done.of(other); !scene.Together(m, other) && (n < *p.least.of(other) || n > *p.most.of(other)) {
+	for i, other := range classes {
+		if !scene.Together(m, other) && (done[i] < p.least[i] || done[i] > p.most[i]) {
 			return false
 		}
 	}
@@ -111,10 +107,10 @@ type owner struct {
 	mode       history.Mode
 }
 
-// tops are the highest tokens so far, by what they exclude.
+// tops are the highest tokens so far.
 type tops struct {
-	write, upgradable, read scene.Fence
-	writer                  scene.ID // that got the highest write token
+	of     [len(classes)]scene.Fence // by class
+	writer scene.ID                  // that got the highest write token
 }
 
 // specification is the model for the checker.
@@ -130,7 +126,10 @@ var specification = porcupine.Model{
 	},
 	Hash: func(state any) uint64 {
 		s := state.(lockState)
-		h := s.last.write.Token ^ s.last.read.Token<<1 ^ s.last.upgradable.Token<<2 ^ s.last.write.Turn<<32
+		h := s.last.of[0].Turn << 32
+		for i, top := range s.last.of {
+			h ^= top.Token << i
+		}
 		for _, o := range s.owners {
 			h = h*31 + uint64(o.possession)
 		}
@@ -171,7 +170,7 @@ func (s lockState) step(a Action) (lockState, bool) {
 	s.owners = append(slices.Clone(s.owners), owner{a.possession, a.process, a.Mode})
 	s.last = s.last.with(a)
 	if a.place.ordered {
-		*s.done.of(a.Mode)++
+		s.done[classOf(a.Mode)]++
 	}
 	return s, true
 }
@@ -199,31 +198,22 @@ func (t tops) allow(a Action) bool {
 	if f.Token == 0 {
 		return true
 	}
-	above := func(top scene.Fence) bool {
+	for i, top := range t.of {
 		x := f.Compare(top)
-		return x > 0 || x == 0 && (t.writer == a.process || top == t.read || top == t.upgradable) && a.Mode != history.Mutex
+		again := x == 0 && (t.writer == a.process || slices.Contains(t.of[1:], top)) && a.Mode != history.Mutex
+		if !scene.Together(a.Mode, classes[i]) && x <= 0 && !again {
+			return false
+		}
 	}
-	switch a.Mode {
-	case history.Read:
-		return above(t.write)
-	case history.Upgradable:
-		return above(t.write) && above(t.upgradable)
-	}
-	return above(t.write) && above(t.upgradable) && above(t.read)
+	return true
 }
 
 // with returns the tops after a.
 func (t tops) with(a Action) tops {
-	top := &t.write
-	switch a.Mode {
-	case history.Read:
-		top = &t.read
-	case history.Upgradable:
-		top = &t.upgradable
-	}
-	if a.fence.Compare(*top) > 0 {
-		*top = a.fence
-		if top == &t.write {
+	class := classOf(a.Mode)
+	if a.fence.Compare(t.of[class]) > 0 {
+		t.of[class] = a.fence
+		if class == 0 {
 			t.writer = a.process
 		}
 	}

@@ -6,6 +6,7 @@
 package referee
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -350,8 +351,8 @@ func (r *Referee) judgeWriter(v Violation, readers bool) error {
 			}
 		}
 	}
-	var err error
-	v.OtherPID, v.OtherToken, v.OtherTurn, err = r.read()
+	last, err := get(r.file, 0)
+	v.other(last)
 	if !granted {
 		// The other process may be writing the file now, so what we read is
 		// for the report only, and its error does not matter.
@@ -366,14 +367,14 @@ func (r *Referee) judgeWriter(v Violation, readers bool) error {
 		return nil // the file keeps the highest token
 	}
 	if readers && r.rounds[roundID{kind: manager.KindUpgradable, token: v.Token}] == nil {
-		pid, token, err := r.highestReader()
+		top, err := r.highestReader()
 		if err != nil {
 			return r.wrap("read", err)
 		}
-		v.OtherPID, v.OtherToken = pid, token
+		v.other(top)
 		r.compare(&v)
 	}
-	return r.wrap("write", r.write(v.Token, v.Turn))
+	return r.wrap("write", put(r.file, 0, record{uint64(r.pid), v.Token, v.Turn}))
 }
 
 // compare compares v's token with the other one, which must be lower, or equal and
@@ -414,8 +415,8 @@ func (r *Referee) judgeReader(v Violation) error {
 			return err
 		}
 	}
-	var err error
-	v.OtherPID, v.OtherToken, _, err = r.read()
+	last, err := get(r.file, 0)
+	v.other(last)
 	switch {
 	case !granted:
 		v.Kind = Overlap
@@ -430,73 +431,64 @@ func (r *Referee) judgeReader(v Violation) error {
 	return r.wrap("write", r.writeReader(v.Token))
 }
 
-// The lock's file has one record: the process that entered last as a writer, its token,
-// and its turn. The readers' file has one for each process, with the highest token of its
-// readers. Records have a fixed length, so that one overwrites another.
-const recordFormat = "pid %10d token %20d turn %20d\n"
+// A record is of an entry: the process, its token, and its turn. The lock's file has one, of
+// the process that entered last as a writer. The readers' file has one for each process, with
+// the highest token of its readers. Records have a fixed length, so that one overwrites
+// another. One that was never written, before others, consists of zeros.
+type record struct{ PID, Token, Turn uint64 }
 
-var recordLength = len(fmt.Sprintf(recordFormat, 0, 0, 0))
+var recordLength = binary.Size(record{})
 
-func (r *Referee) write(token, turn uint64) error {
-	_, err := r.file.WriteAt(fmt.Appendf(nil, recordFormat, r.pid, token, turn), 0)
+// put writes a record into a file, as the nth.
+func put(f *os.File, n int, x record) error {
+	b, err := binary.Append(nil, binary.LittleEndian, x)
+	if err == nil {
+		_, err = f.WriteAt(b, int64(n*recordLength))
+	}
 	return err
 }
 
-// read returns the record in the lock's file, or zeros if there is none yet.
-func (r *Referee) read() (pid int, token, turn uint64, err error) {
+// get reads the nth record of a file, or zeros if there is none yet.
+func get(f *os.File, n int) (x record, err error) {
 	b := make([]byte, recordLength)
-	switch n, err := r.file.ReadAt(b, 0); {
-	case n == 0 && errors.Is(err, io.EOF):
-		return 0, 0, 0, nil
-	case n < len(b):
-		return 0, 0, 0, err
+	if read, err := f.ReadAt(b, int64(n*recordLength)); read < len(b) && (read > 0 || !errors.Is(err, io.EOF)) {
+		return x, err
 	}
-	return parseRecord(b)
+	_, err = binary.Decode(b, binary.LittleEndian, &x)
+	return x, err
 }
 
 // writeReader records a reader's token, if it is higher than the recorded one.
 func (r *Referee) writeReader(token uint64) error {
-	at := int64(r.process * recordLength)
-	b := make([]byte, recordLength)
-	if n, err := r.readersFile.ReadAt(b, at); n == len(b) {
-		_, last, _, err := parseRecord(b)
-		if err != nil || last >= token { // the same round again, or a lost one
-			return err
-		}
-	} else if !errors.Is(err, io.EOF) {
+	last, err := get(r.readersFile, r.process)
+	if err != nil || last.Token >= token { // the same round again, or a lost one
 		return err
 	}
-	_, err := r.readersFile.WriteAt(fmt.Appendf(nil, recordFormat, r.pid, token, 0), at)
-	return err
+	return put(r.readersFile, r.process, record{uint64(r.pid), token, 0})
 }
 
-// highestReader returns the highest token of a reader, and its process. If several
-// processes have had that token, it returns another than r's own.
-func (r *Referee) highestReader() (pid int, token uint64, err error) {
-	b, err := io.ReadAll(io.NewSectionReader(r.readersFile, 0, 1<<62))
+// highestReader returns the record with the highest token of a reader. If several processes
+// have had that token, it returns that of another than r's own.
+func (r *Referee) highestReader() (top record, err error) {
+	info, err := r.readersFile.Stat()
 	if err != nil {
-		return 0, 0, err
+		return top, err
 	}
-	for ; len(b) >= recordLength; b = b[recordLength:] {
-		p, t, _, err := parseRecord(b[:recordLength])
+	for n := range int(info.Size()) / recordLength {
+		x, err := get(r.readersFile, n)
 		if err != nil {
-			return 0, 0, err
+			return top, err
 		}
-		if t > token || t == token && pid == r.pid {
-			pid, token = p, t
+		if x.Token > top.Token || x.Token == top.Token && top.PID == uint64(r.pid) {
+			top = x
 		}
 	}
-	return pid, token, nil
+	return top, nil
 }
 
-// parseRecord parses a record. One that was never written, before others, consists
-// of zero bytes.
-func parseRecord(line []byte) (pid int, token, turn uint64, err error) {
-	if line[0] == 0 {
-		return 0, 0, 0, nil
-	}
-	_, err = fmt.Sscanf(string(line), "pid %d token %d turn %d\n", &pid, &token, &turn)
-	return pid, token, turn, err
+// other notes which entry v is compared with.
+func (v *Violation) other(x record) {
+	v.OtherPID, v.OtherToken, v.OtherTurn = int(x.PID), x.Token, x.Turn
 }
 
 func (r *Referee) wrap(what string, err error) error {
