@@ -10,7 +10,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/report"
-	"github.com/holdfast-go/holdfast/stress/internal/summary"
 	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
@@ -20,7 +19,7 @@ func TestRunWithAReport(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "report")
 	r := runStress(t, append([]string{"-report", dir, "-seed", "42"}, append(brief, "-duration", "4s")...))
-	r.expect(t, wire.ExitOK, summary.OK, "no two processes are inside at once", "Report: .*"+report.Name)
+	r.expect(t, wire.ExitOK, verdict.OK, "no two processes are inside at once", "Report: .*"+report.Name)
 	if len(r.left) > 0 {
 		t.Errorf("it left %q behind", r.left)
 	}
@@ -76,9 +75,9 @@ func TestRunThroughTheNemesis(t *testing.T) {
 	const planned = `\n  faults   \d+ planned, of 3 kinds\n`
 	// On a busy machine a fault may come when no lock is held.
 	if r.exit == wire.ExitVoid {
-		r.expect(t, wire.ExitVoid, summary.Voided, planned)
+		r.expect(t, wire.ExitVoid, verdict.Void, planned)
 	} else {
-		r.expect(t, wire.ExitOK, summary.OK, planned, "fault 1: ", "kill-worker", "cut-connection", "delete-holder")
+		r.expect(t, wire.ExitOK, verdict.OK, planned, "fault 1: ", "kill-worker", "cut-connection", "delete-holder")
 	}
 	if len(r.left) > 0 {
 		t.Errorf("it left %q behind", r.left)
@@ -110,13 +109,13 @@ func TestHistoryOfWhatTheHarnessSaw(t *testing.T) {
 		name     string
 		sabotage wire.Sabotage
 		args     []string
-		verdict  summary.Verdict
+		verdict  verdict.Outcome
 		want     verdict.Outcome
 		says     string
 	}{
-		{"referee", wire.Lingers, nil, summary.Violated, verdict.Violation, "a referee has seen at "},
-		{"referee beside faults", wire.OldToken, []string{"-nemesis", "revoke", "-session-timeout", "1s"}, summary.Violated, verdict.Violation, "a referee has seen at .* token fell"},
-		{"worker", wire.Complains, nil, summary.Failed, verdict.Failed, "on purpose"},
+		{"referee", wire.Lingers, nil, verdict.Violation, verdict.Violation, "a referee has seen at "},
+		{"referee beside faults", wire.OldToken, []string{"-nemesis", "revoke", "-session-timeout", "1s"}, verdict.Violation, verdict.Violation, "a referee has seen at .* token fell"},
+		{"worker", wire.Complains, nil, verdict.Failed, verdict.Failed, "on purpose"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -136,7 +135,7 @@ func TestHistoryOfWhatTheHarnessSaw(t *testing.T) {
 func TestListedFaultThatNeverComesUp(t *testing.T) {
 	t.Parallel()
 	r := runStress(t, append([]string{"-nemesis", "pause-worker", "-seed", "3"}, append(brief, "-duration", "4s")...))
-	r.expect(t, wire.ExitVoid, summary.Voided, "too short for +pause-worker", "VOID: .*pause-worker")
+	r.expect(t, wire.ExitVoid, verdict.Void, "too short for +pause-worker", "VOID: .*pause-worker")
 }
 
 // Of a history from which events were removed, the rest is judged again, and what the run had
@@ -144,7 +143,7 @@ func TestListedFaultThatNeverComesUp(t *testing.T) {
 func TestCheckOfATrimmedHistory(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "report")
-	runStress(t, append([]string{"-report", dir}, brief...)).expect(t, wire.ExitOK, summary.OK)
+	runStress(t, append([]string{"-report", dir}, brief...)).expect(t, wire.ExitOK, verdict.OK)
 	v, err := verdict.Read(dir)
 	if err != nil {
 		t.Fatal(err)

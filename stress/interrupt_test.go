@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast/stress/internal/summary"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
@@ -37,7 +37,7 @@ func TestInterruptEndsARunProperly(t *testing.T) {
 	r := stressRun{exit: p.wait(t)}
 	r.output = p.output() + said
 	readJSON(t, file, &r.summary)
-	r.expect(t, wire.ExitOK, summary.OK, "of 1h0m0s: interrupted")
+	r.expect(t, wire.ExitOK, verdict.OK, "of 1h0m0s: interrupted")
 	if !r.summary.Interrupted || r.summary.Elapsed > time.Hour/2 {
 		t.Errorf("the summary does not tell of the interrupt: %+v", r.summary)
 	}

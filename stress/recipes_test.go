@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
-	"github.com/holdfast-go/holdfast/stress/internal/summary"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
@@ -18,7 +18,7 @@ func TestRunOfAllRecipes(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "report")
 	r := runStress(t, append([]string{"-workload", "mixed", "-report", dir}, append(brief, "-locks", "3", "-think", "5ms", "-duration", "6s")...))
-	r.expect(t, wire.ExitOK, summary.OK, "3 locks of three kinds, and one of each recipe", "violations         0", "leaked nodes       0")
+	r.expect(t, wire.ExitOK, verdict.OK, "3 locks of three kinds, and one of each recipe", "violations         0", "leaked nodes       0")
 	granted := map[string]bool{}
 	for e, err := range history.All(dir) {
 		if err != nil {

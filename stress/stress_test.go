@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/realzk"
 	"github.com/holdfast-go/holdfast/stress/internal/parent"
 	"github.com/holdfast-go/holdfast/stress/internal/summary"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 	"github.com/holdfast-go/holdfast/stress/internal/worker"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
@@ -49,7 +50,7 @@ func newServer(t *testing.T) (s *zktest.Server, address string) {
 
 // expect checks how a run ended and that its output matches the regular
 // expressions.
-func (r stressRun) expect(t *testing.T, exit int, v summary.Verdict, says ...string) {
+func (r stressRun) expect(t *testing.T, exit int, v verdict.Outcome, says ...string) {
 	t.Helper()
 	for _, complaint := range r.differs(exit, v, says) {
 		t.Error(complaint)
@@ -60,7 +61,7 @@ func (r stressRun) expect(t *testing.T, exit int, v summary.Verdict, says ...str
 }
 
 // differs returns in what a run is not as expected.
-func (r stressRun) differs(exit int, v summary.Verdict, says []string) (complaints []string) {
+func (r stressRun) differs(exit int, v verdict.Outcome, says []string) (complaints []string) {
 	if r.exit != exit || r.summary.Verdict != v || r.summary.Verdict != "" && r.summary.Exit != exit {
 		complaints = append(complaints, fmt.Sprintf("exit status %d, verdict %q with exit status %d; want %d and %q", r.exit, r.summary.Verdict, r.summary.Exit, exit, v))
 	}
@@ -75,7 +76,7 @@ func (r stressRun) differs(exit int, v summary.Verdict, says []string) (complain
 // runCaught runs the harness with a worker that misbehaves, until the run ends as expected,
 // or for three times. In one run it can happen that no other process comes in while the
 // worker is inside without a right to it.
-func runCaught(t *testing.T, s wire.Sabotage, args []string, v summary.Verdict, says ...string) stressRun {
+func runCaught(t *testing.T, s wire.Sabotage, args []string, v verdict.Outcome, says ...string) stressRun {
 	t.Helper()
 	for left := 3; ; left-- {
 		r := runStress(t, args, wire.SabotageVariable+"="+string(s))
@@ -99,7 +100,7 @@ func expectSome(t *testing.T, s summary.Summary, counts map[string]uint64) {
 func TestRunOnTheEmbeddedServer(t *testing.T) {
 	t.Parallel()
 	r := runStress(t, append([]string{"-seed", "42"}, brief...))
-	r.expect(t, wire.ExitOK, summary.OK, "seed     42", "embedded", "violations         0", "leaked nodes       0", "OK:")
+	r.expect(t, wire.ExitOK, verdict.OK, "seed     42", "embedded", "violations         0", "leaked nodes       0", "OK:")
 	s := r.summary
 	if s.Seed != 42 || !s.Embedded || s.Processes != 2 || len(s.ProcessGrants) != 2 || s.Elapsed < 2*time.Second {
 		t.Errorf("the summary is of something else: %+v", s)
@@ -135,7 +136,7 @@ func TestRunOnAGivenServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := runStress(t, append([]string{"-servers", address + "/some/root"}, brief...))
-	r.expect(t, wire.ExitOK, summary.OK, "root     /some/root/holdfast-stress-", "servers  "+address)
+	r.expect(t, wire.ExitOK, verdict.OK, "root     /some/root/holdfast-stress-", "servers  "+address)
 	if left := server.Children("/some/root"); len(left) > 0 {
 		t.Errorf("it left %q behind", left)
 	}
@@ -229,7 +230,7 @@ func TestRunOfWorkloads(t *testing.T) {
 		t.Run(tt.args[1], func(t *testing.T) {
 			t.Parallel()
 			r := runStress(t, slices.Concat(brief, tt.args))
-			r.expect(t, wire.ExitOK, summary.OK, append(tt.says, "leaked nodes       0")...)
+			r.expect(t, wire.ExitOK, verdict.OK, append(tt.says, "leaked nodes       0")...)
 			if len(r.summary.ProcessGrants) != 2 || tt.wrong(r.summary) {
 				t.Fatalf("the summary is of something else, or its sums are wrong: %+v", r.summary)
 			}
@@ -243,7 +244,7 @@ func TestRunOfGreedyWorkers(t *testing.T) {
 	t.Parallel()
 	for _, tenure := range []string{"50ms", "-1s"} {
 		r := runStress(t, []string{"-greedy", "-tenure", tenure, "-patience", "1s", "-duration", "3s", "-processes", "2", "-goroutines", "16", "-locks", "1"})
-		r.expect(t, wire.ExitOK, summary.OK, "greedy", "tenure  ", "time held +lock-0: by process ")
+		r.expect(t, wire.ExitOK, verdict.OK, "greedy", "tenure  ", "time held +lock-0: by process ")
 		s := r.summary
 		if !s.Greedy || s.Tenure.String() != tenure || len(s.Held) != 1 || len(s.Held[0].Percent) != 2 {
 			t.Fatalf("the summary is of something else: %+v", s)
@@ -302,7 +303,7 @@ func TestRunThroughFaults(t *testing.T) {
 	unseen := func(k zktest.FaultKind) bool { return server.Faults().Hits()[k] == 0 }
 	for slices.ContainsFunc(kinds, unseen) { // on a busy machine, one run may make few requests
 		r := runStress(t, append([]string{"-servers", address}, brief...))
-		r.expect(t, wire.ExitOK, summary.OK)
+		r.expect(t, wire.ExitOK, verdict.OK)
 	}
 	close(ended)
 	faults.Wait()
@@ -312,7 +313,7 @@ func TestRunThroughFaults(t *testing.T) {
 func TestRunWithSwallowedAnswers(t *testing.T) {
 	t.Parallel()
 	r := runStress(t, append([]string{"-swallow", "100ms", "-patience", "10s"}, brief...))
-	r.expect(t, wire.ExitOK, summary.OK, "answers swallowed +[0-9]+ by the server")
+	r.expect(t, wire.ExitOK, verdict.OK, "answers swallowed +[0-9]+ by the server")
 	if r.summary.Swallowed == 0 || r.summary.Swallow != 100*time.Millisecond {
 		t.Errorf("%d answers were swallowed, one each %v", r.summary.Swallowed, r.summary.Swallow)
 	}
@@ -322,7 +323,7 @@ func TestRunOnARealServer(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{nil, {"-read-ratio", "0.7"}} {
 		r := runStress(t, append(append([]string{"-servers", realzk.Shared(t).Addr(), "-session-timeout", "4s"}, brief...), args...))
-		r.expect(t, wire.ExitOK, summary.OK)
+		r.expect(t, wire.ExitOK, verdict.OK)
 	}
 }
 
@@ -332,27 +333,27 @@ func TestRunNoticesSabotage(t *testing.T) {
 	tests := []struct {
 		sabotage wire.Sabotage
 		args     []string
-		verdict  summary.Verdict
+		verdict  verdict.Outcome
 		says     []string
 	}{
-		{wire.Lingers, nil, summary.Violated, []string{"VIOLATION seen by process", "(overlap|two rounds) on lock"}},
-		{wire.OldToken, nil, summary.Violated, []string{"VIOLATION seen by process", "token fell on lock"}},
-		{wire.Lingers, []string{"-read-ratio", "0.5"}, summary.Violated, []string{"VIOLATION seen by process", "(overlap|two rounds) on lock"}},
-		{wire.OldToken, []string{"-read-ratio", "0.5"}, summary.Violated, []string{"VIOLATION seen by process", "token fell on lock"}},
-		{wire.Lingers, []string{"-workload", "mutex"}, summary.Violated, []string{"VIOLATION seen by process", "(overlap|two turns) on lock"}},
-		{wire.OldToken, []string{"-workload", "mutex"}, summary.Violated, []string{"VIOLATION seen by process", "token fell on lock"}},
-		{wire.OldToken, []string{"-workload", "all", "-think", "2ms"}, summary.Violated, []string{"VIOLATION seen by process", "token fell on lock"}},
-		{wire.Partial, []string{"-workload", "all", "-think", "2ms"}, summary.Failed, []string{"LockAll on lock .*a partial hold: 1 of "}},
-		{wire.Lingers, []string{"-workload", "upgrade"}, summary.Violated, []string{"VIOLATION seen by process", "(overlap|two rounds) on lock"}},
-		{wire.OnlyReads, []string{"-workload", "upgrade", "-read-ratio", "0.9"}, summary.Violated, []string{"VIOLATION seen by process", "(overlap|two rounds) on lock"}},
-		{wire.Lingers, []string{"-workload", "barrier", "-locks", "1", "-hold", "5ms", "-duration", "4s"}, summary.Violated, []string{"VIOLATION seen by process", "premature on lock .* left round"}},
-		{wire.Conceals, []string{"-workload", "abandoned"}, summary.Failed, []string{"in good order"}},
-		{wire.Survives, []string{"-workload", "abandoned"}, summary.Failed, []string{"the grant does not say so"}},
-		{wire.LosesRead, []string{"-read-ratio", "0.5"}, summary.Violated, []string{"VIOLATION seen by process", "(overlap|two rounds) on lock"}},
-		{wire.GetsStuck, []string{"-patience", "2s", "-duration", "1h"}, summary.Failed, []string{"stuck: worker 0 has been in \"a wait that never ends\"", "the stacks of all its goroutines are in ", "LEAKED"}},
-		{wire.Leaks, nil, summary.Failed, []string{"LEAKED: /holdfast-stress-", "stress process 0", "1 node leaked"}},
-		{wire.Crashes, []string{"-duration", "1h"}, summary.Failed, []string{"process 0: exit status 3"}},
-		{wire.Complains, nil, summary.Failed, []string{"on purpose"}},
+		{wire.Lingers, nil, verdict.Violation, []string{"VIOLATION seen by process", "(overlap|two rounds) on lock"}},
+		{wire.OldToken, nil, verdict.Violation, []string{"VIOLATION seen by process", "token fell on lock"}},
+		{wire.Lingers, []string{"-read-ratio", "0.5"}, verdict.Violation, []string{"VIOLATION seen by process", "(overlap|two rounds) on lock"}},
+		{wire.OldToken, []string{"-read-ratio", "0.5"}, verdict.Violation, []string{"VIOLATION seen by process", "token fell on lock"}},
+		{wire.Lingers, []string{"-workload", "mutex"}, verdict.Violation, []string{"VIOLATION seen by process", "(overlap|two turns) on lock"}},
+		{wire.OldToken, []string{"-workload", "mutex"}, verdict.Violation, []string{"VIOLATION seen by process", "token fell on lock"}},
+		{wire.OldToken, []string{"-workload", "all", "-think", "2ms"}, verdict.Violation, []string{"VIOLATION seen by process", "token fell on lock"}},
+		{wire.Partial, []string{"-workload", "all", "-think", "2ms"}, verdict.Failed, []string{"LockAll on lock .*a partial hold: 1 of "}},
+		{wire.Lingers, []string{"-workload", "upgrade"}, verdict.Violation, []string{"VIOLATION seen by process", "(overlap|two rounds) on lock"}},
+		{wire.OnlyReads, []string{"-workload", "upgrade", "-read-ratio", "0.9"}, verdict.Violation, []string{"VIOLATION seen by process", "(overlap|two rounds) on lock"}},
+		{wire.Lingers, []string{"-workload", "barrier", "-locks", "1", "-hold", "5ms", "-duration", "4s"}, verdict.Violation, []string{"VIOLATION seen by process", "premature on lock .* left round"}},
+		{wire.Conceals, []string{"-workload", "abandoned"}, verdict.Failed, []string{"in good order"}},
+		{wire.Survives, []string{"-workload", "abandoned"}, verdict.Failed, []string{"the grant does not say so"}},
+		{wire.LosesRead, []string{"-read-ratio", "0.5"}, verdict.Violation, []string{"VIOLATION seen by process", "(overlap|two rounds) on lock"}},
+		{wire.GetsStuck, []string{"-patience", "2s", "-duration", "1h"}, verdict.Failed, []string{"stuck: worker 0 has been in \"a wait that never ends\"", "the stacks of all its goroutines are in ", "LEAKED"}},
+		{wire.Leaks, nil, verdict.Failed, []string{"LEAKED: /holdfast-stress-", "stress process 0", "1 node leaked"}},
+		{wire.Crashes, []string{"-duration", "1h"}, verdict.Failed, []string{"process 0: exit status 3"}},
+		{wire.Complains, nil, verdict.Failed, []string{"on purpose"}},
 	}
 	for i, tt := range tests {
 		if sampled() && i%4 != 0 {
@@ -383,7 +384,7 @@ func TestRunNoticesSabotage(t *testing.T) {
 func TestRunOfTooLittleIsVoid(t *testing.T) {
 	t.Parallel()
 	r := runStress(t, []string{"-duration", "10s", "-processes", "2", "-goroutines", "1", "-think", "1s"})
-	r.expect(t, wire.ExitVoid, summary.Voided, "VOID: workers got a lock only ")
+	r.expect(t, wire.ExitVoid, verdict.Void, "VOID: workers got a lock only ")
 	if r.summary.Violations != 0 || r.summary.Entries == 0 {
 		t.Errorf("%d violations in %d entries, want none in some", r.summary.Violations, r.summary.Entries)
 	}

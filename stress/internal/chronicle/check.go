@@ -19,18 +19,6 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
-// exitOf returns the exit status of an outcome.
-func exitOf(o verdict.Outcome) int {
-	switch o {
-	case verdict.OK:
-		return wire.ExitOK
-	case verdict.Void:
-		return wire.ExitVoid
-	default:
-		return wire.ExitFailure
-	}
-}
-
 // Check judges the history in dir again, and returns the exit status.
 func Check(dir string, stdout, stderr io.Writer) int {
 	fail := func(err error) int {
@@ -100,7 +88,7 @@ func conclude(dir string, h history.Header, j *judge.Judge, v verdict.Verdict, s
 	}
 	fmt.Fprintf(stdout, "\n%s: %s\n", v.Outcome, sentence(v))
 	fmt.Fprintf(stdout, "Report: %s\n", filepath.Join(dir, report.Name))
-	return exitOf(v.Outcome)
+	return summary.ExitOf(v.Outcome)
 }
 
 // sentence says what a verdict is based on.

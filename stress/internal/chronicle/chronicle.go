@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/flock"
+
 	"github.com/holdfast-go/holdfast/internal/figures"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/journal"
@@ -116,6 +118,23 @@ func beginChronicle(dir string, h history.Header, r *progress.Reporter) (*Chroni
 	return c, nil
 }
 
+// claim takes the directory of a history for this process, until it closes the file: two
+// runs that write into one would remove each other's events. The flock on the directory
+// ends with the process, however that ends.
+func claim(dir string) (*os.File, error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	switch ok, err := flock.Lock(f, flock.Exclusive); {
+	case err != nil:
+		return nil, errors.Join(fmt.Errorf("claiming %s: %w", dir, err), f.Close())
+	case !ok:
+		return nil, errors.Join(fmt.Errorf("another run writes its history into %s: wait until it has ended, or name another directory", dir), f.Close())
+	}
+	return f, nil
+}
+
 // removeHistory removes an earlier run's history and report from dir, if there is one.
 func removeHistory(dir string) error {
 	if err := history.Remove(dir); err != nil {
@@ -167,17 +186,11 @@ func (c *Chronicle) Write(e history.Event) {
 
 // Started notes that a process begins.
 func (c *Chronicle) Started(l Life) {
-	if c == nil {
-		return
-	}
 	c.Write(history.Event{Kind: history.Started, Process: l.Process, Incarnation: l.Incarnation})
 }
 
 // Ended notes the end of a process, and whether that was in good order.
 func (c *Chronicle) Ended(l Life, well bool) {
-	if c == nil {
-		return
-	}
 	c.Write(history.Event{Kind: history.Ended, Process: l.Process, Incarnation: l.Incarnation, OK: well})
 }
 
@@ -239,9 +252,6 @@ func (c *Chronicle) page(v verdict.Verdict) error {
 
 // until returns the time until which the history has been read.
 func (c *Chronicle) until() int64 {
-	if c == nil {
-		return 0
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.latest

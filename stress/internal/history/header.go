@@ -55,18 +55,25 @@ func Remove(dir string) error {
 
 // ReadHeader reads the header of the history in dir.
 func ReadHeader(dir string) (h Header, err error) {
-	name := filepath.Join(dir, headerName)
-	text, err := os.ReadFile(name)
-	if err != nil {
+	if err := ReadJSON(filepath.Join(dir, headerName), &h); err != nil {
 		return h, fmt.Errorf("read the history in %s: %w: is it the directory of a run's report?", dir, err)
-	}
-	if err := json.Unmarshal(text, &h); err != nil {
-		return h, fmt.Errorf("read the history's header %s: %w", name, err)
 	}
 	if h.Version != Version {
 		return h, fmt.Errorf("the history in %s has version %d, but this program reads version %d only: use the program that wrote it", dir, h.Version, Version)
 	}
 	return h, nil
+}
+
+// ReadJSON reads the file into v.
+func ReadJSON(name string, v any) error {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return err // names the file
+	}
+	if err := json.Unmarshal(text, v); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
 }
 
 // WriteJSON writes v to the file as indented JSON, all at once: a reader sees the old

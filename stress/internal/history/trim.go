@@ -4,7 +4,6 @@ package history
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -24,16 +23,9 @@ const trimmedName = "trimmed.json"
 
 // ReadTrimmed returns what was removed from the history in dir.
 func ReadTrimmed(dir string) (t Trimmed, err error) {
-	name := filepath.Join(dir, trimmedName)
-	text, err := os.ReadFile(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return t, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(text, &t)
-	}
-	if err != nil {
-		return t, fmt.Errorf("read what was removed from the history: %s: %w", name, err)
+	err = ReadJSON(filepath.Join(dir, trimmedName), &t)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return t, fmt.Errorf("read what was removed from the history: %w", err)
 	}
 	return t, nil
 }

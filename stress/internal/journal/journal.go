@@ -6,6 +6,7 @@ package journal
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -207,13 +208,11 @@ func (r *Record) write(e history.Event) { r.journal.Write(r.Fill(e)) }
 func (r *Record) advance(to Stage, from ...Stage) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, s := range from {
-		if r.stage == s {
-			r.stage = to
-			return true
-		}
+	if !slices.Contains(from, r.stage) {
+		return false
 	}
-	return false
+	r.stage = to
+	return true
 }
 
 // Is reports whether the acquisition is so far.
@@ -350,12 +349,15 @@ func (rs *Records) Add(r *Record) *Record {
 func (rs *Records) Find(l subject, s Stage) *Record {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	for _, r := range rs.all {
-		if r.lock == l && r.Is(s) {
-			return r
-		}
+	if i := rs.index(l, s); i >= 0 {
+		return rs.all[i]
 	}
 	return nil
+}
+
+// index returns where the first record of l in stage s is, or -1. The caller holds mu.
+func (rs *Records) index(l subject, s Stage) int {
+	return slices.IndexFunc(rs.all, func(r *Record) bool { return r.lock == l && r.Is(s) })
 }
 
 // Take removes and returns the first record of l whose worker has left; nil if there is
@@ -363,13 +365,13 @@ func (rs *Records) Find(l subject, s Stage) *Record {
 func (rs *Records) Take(l subject) *Record {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	for i, r := range rs.all {
-		if r.lock == l && r.Is(outside) {
-			rs.all = append(rs.all[:i], rs.all[i+1:]...)
-			return r
-		}
+	i := rs.index(l, outside)
+	if i < 0 {
+		return nil
 	}
-	return nil
+	r := rs.all[i]
+	rs.all = slices.Delete(rs.all, i, i+1)
+	return r
 }
 
 // End ends all records: the step is over.

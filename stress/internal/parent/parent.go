@@ -36,6 +36,7 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/register"
 	"github.com/holdfast-go/holdfast/stress/internal/report"
 	"github.com/holdfast-go/holdfast/stress/internal/summary"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
@@ -752,7 +753,7 @@ func (p *parent) endHistory() {
 	p.sumUp()
 	for _, f := range p.summary.Flaws() {
 		kind := history.Failure
-		if f.Verdict == summary.Voided {
+		if f.Outcome == verdict.Void {
 			kind = history.TooLittle
 		}
 		p.chronicle.Remark(history.Event{Kind: kind, Process: history.Harness, Text: f.Text})

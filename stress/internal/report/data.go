@@ -133,7 +133,7 @@ func (c *collector) pack() (d data, err error) {
 		d.Servers = append(d.Servers, clean(s, longName))
 	}
 	room := mostLostBytes
-	for _, i := range c.timelineFaults() {
+	for _, i := range c.faults(mostFaults) {
 		h := c.hits[i]
 		d.Faults = append(d.Faults, faultData{
 			i + 1, h.Fault, clean(h.Kind, longName), clean(h.Target, longName),
@@ -220,17 +220,16 @@ func (c *collector) columns() []byte {
 	each(func(a *acquisition) uint64 { return uint64(a.text) })
 	// Tokens and turns of a lock rise slowly. A difference of unsigned numbers wraps round,
 	// and so does the sum of it in the script.
-	tokens, turns := make([]uint64, len(c.locks)), make([]uint64, len(c.locks))
-	for i := range c.closed {
-		a := &c.closed[i]
-		b = binary.AppendVarint(b, int64(a.token-tokens[a.lock]))
-		tokens[a.lock] = a.token
+	rising := func(value func(*acquisition) uint64) {
+		last := make([]uint64, len(c.locks))
+		for i := range c.closed {
+			a := &c.closed[i]
+			b = binary.AppendVarint(b, int64(value(a)-last[a.lock]))
+			last[a.lock] = value(a)
+		}
 	}
-	for i := range c.closed {
-		a := &c.closed[i]
-		b = binary.AppendVarint(b, int64(a.turn-turns[a.lock]))
-		turns[a.lock] = a.turn
-	}
+	rising(func(a *acquisition) uint64 { return a.token })
+	rising(func(a *acquisition) uint64 { return a.turn })
 	return b
 }
 

@@ -50,22 +50,14 @@ type active struct {
 
 // Costly and Harmless return the faults that cost locks, and the others, each in the order
 // of time. If all are too many for a table, the others are left out first.
-func (v view) Costly() folded[hit] { return fold(v.hits(true, mostRows), openRows) }
-func (v view) Harmless() []hit     { return v.hits(false, mostRows-min(v.costly(), mostRows)) }
+func (v view) Costly() folded[hit] { return fold(v.hits(true), openRows) }
+func (v view) Harmless() []hit     { return v.hits(false) }
 
-func (v view) costly() (n int) {
-	for _, h := range v.c.hits {
-		if len(h.Lost) > 0 {
-			n++
-		}
-	}
-	return n
-}
-
-func (v view) hits(costly bool, most int) (all []hit) {
+func (v view) hits(costly bool) (all []hit) {
 	room := mostLostBytes
-	for i, h := range v.c.hits {
-		if len(h.Lost) > 0 != costly || len(all) == most {
+	for _, i := range v.c.faults(mostRows) {
+		h := v.c.hits[i]
+		if len(h.Lost) > 0 != costly {
 			continue
 		}
 		from, until := v.c.micro(h.Began), v.c.micro(v.c.endOf(h))
@@ -188,17 +180,19 @@ func (v view) whether(h verdict.Hit, l loss) string {
 // HitsLeftOut returns how many faults are not in the table, and how many of those cost
 // something.
 func (v view) HitsLeftOut() (left struct{ All, Costly int }) {
-	costly := v.costly()
-	if n := v.c.verdict.FaultCount(); n > mostRows {
-		left.Costly = max(costly-mostRows, 0)
-		left.All = n - min(len(v.c.hits), mostRows)
+	table := v.c.faults(mostRows)
+	left.All = v.c.verdict.FaultCount() - len(table)
+	for i, h := range v.c.hits {
+		if _, found := slices.BinarySearch(table, i); !found && len(h.Lost) > 0 {
+			left.Costly++
+		}
 	}
 	return left
 }
 
 // Renumbered reports whether the page numbers a fault otherwise than the history.
 func (v view) Renumbered() bool {
-	for i, h := range v.c.hits {
+	for i, h := range v.Hits {
 		if h.Fault != i+1 {
 			return true
 		}
@@ -224,20 +218,17 @@ func lostTexts(h verdict.Hit, room *int) []string {
 	return lost
 }
 
-// timelineFaults returns the indexes of the faults for the timeline, those that cost
-// something first to be kept.
-func (c *collector) timelineFaults() []int {
+// faults returns the indexes of the faults, in the order of time. If there are more than most,
+// those that cost nothing are left out first, and then the last.
+func (c *collector) faults(most int) []int {
 	all := make([]int, len(c.hits))
 	for i := range all {
 		all[i] = i
 	}
-	if len(all) <= mostFaults {
-		return all
-	}
 	slices.SortStableFunc(all, func(a, b int) int {
 		return cmp.Compare(min(len(c.hits[b].Lost), 1), min(len(c.hits[a].Lost), 1))
 	})
-	all = all[:mostFaults]
+	all = all[:min(len(all), most)]
 	slices.Sort(all)
 	return all
 }

@@ -13,8 +13,8 @@
 //
 // What is long is closed until a reader opens it: see folded. Print shows all.
 //
-//   - report.go writes the page, page.go says what its template gets; finding.go, hit.go and
-//     lost.go have its tables.
+//   - report.go writes the page, page.html is its template, and page.go says what that gets;
+//     finding.go, hit.go and lost.go have its tables.
 //   - collector.go reads the history, thin.go and meter.go keep it small.
 //   - data.go packs it for the script, page.js, which draws the timeline.
 package report

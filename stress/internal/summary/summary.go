@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package summary says what a run of the harness has shown, for people and as JSON.
+// Package summary says what a run of the harness has shown, for people and as JSON. What
+// people read is in summary.txt.
 package summary
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -39,23 +41,12 @@ const (
 // granted to each process at least once.
 const starvedDuration = 10 * time.Second
 
-// A Verdict is the outcome of a run.
-type Verdict string
-
-// The verdicts.
-const (
-	OK       Verdict = "OK"
-	Violated Verdict = "VIOLATION" // the locks failed to exclude
-	Failed   Verdict = "FAILED"    // they excluded, but something else is wrong
-	Voided   Verdict = "VOID"      // too little happened
-)
-
 // A Summary is the result of a run. The flag -json writes it as JSON, with every
 // field present and durations in nanoseconds.
 type Summary struct {
-	Verdict Verdict  `json:"verdict"` // OK, VIOLATION, FAILED or VOID
-	Reasons []string `json:"reasons"` // why the verdict is not OK
-	Exit    int      `json:"exit"`    // the exit status
+	Verdict verdict.Outcome `json:"verdict"` // OK, VIOLATION, FAILED or VOID
+	Reasons []string        `json:"reasons"` // why the verdict is not OK
+	Exit    int             `json:"exit"`    // the exit status
 
 	// The run.
 	wire.Workload
@@ -119,7 +110,7 @@ func NewLockTime(lock string, processes []time.Duration, elapsed time.Duration) 
 // A Flaw is something that the run as a whole has shown to be wrong. No event of its history
 // tells of it.
 type Flaw struct {
-	Verdict Verdict // Failed or Voided
+	Outcome verdict.Outcome // Failed or Void
 	Text    string
 }
 
@@ -140,65 +131,77 @@ func New(now time.Time) Summary {
 
 // Judge sets the verdict, its reasons, and the exit status.
 func (s *Summary) Judge() {
-	note := func(v Verdict, exit int, format string, args ...any) {
+	note := func(o verdict.Outcome, format string, args ...any) {
 		if s.Verdict == "" { // the worst comes first
-			s.Verdict, s.Exit = v, exit
+			s.Verdict, s.Exit = o, ExitOf(o)
 		}
 		if text := fmt.Sprintf(format, args...); !slices.Contains(s.Reasons, text) { // the history may say so, too
 			s.Reasons = append(s.Reasons, text)
 		}
 	}
-	if s.History != nil && s.History.Diverged != "" { // before all that follows
-		note(Voided, wire.ExitVoid, "%s", s.History.Why())
+	h := cmp.Or(s.History, &verdict.Verdict{})
+	found := func(o verdict.Outcome) {
+		if h.Outcome == o {
+			note(o, "the history has %s", figures.Count(h.Found, "finding"))
+		}
+	}
+	flaws := func(o verdict.Outcome) {
+		for _, f := range s.Flaws() {
+			if f.Outcome == o {
+				note(o, "%s", f.Text)
+			}
+		}
+	}
+	if h.Diverged != "" { // before all that follows
+		note(verdict.Void, "%s", h.Why())
 	}
 	if s.Violations > 0 {
-		note(Violated, wire.ExitFailure, "%s", figures.Count(int(s.Violations), "violation"))
+		note(verdict.Violation, "%s", figures.Count(int(s.Violations), "violation"))
 	}
-	if s.History != nil && s.History.Outcome == verdict.Violation {
-		note(Violated, wire.ExitFailure, "the history has %s", figures.Count(s.History.Found, "finding"))
-	}
+	found(verdict.Violation)
 	if s.Leaks > 0 {
-		note(Failed, wire.ExitFailure, "%s leaked", figures.Count(s.Leaks, "node"))
+		note(verdict.Failed, "%s leaked", figures.Count(s.Leaks, "node"))
 	}
 	if s.Failures > 0 {
-		note(Failed, wire.ExitFailure, "%s", figures.Count(int(s.Failures), "failure"))
+		note(verdict.Failed, "%s", figures.Count(int(s.Failures), "failure"))
 	}
-	if s.History != nil && s.History.Outcome == verdict.Failed {
-		note(Failed, wire.ExitFailure, "the history has %s", figures.Count(s.History.Found, "finding"))
-	}
-	for _, f := range s.Flaws() {
-		if f.Verdict == Failed {
-			note(Failed, wire.ExitFailure, "%s", f.Text)
-		}
-	}
-	for _, f := range s.Flaws() {
-		if f.Verdict == Voided {
-			note(Voided, wire.ExitVoid, "%s", f.Text)
-		}
-	}
-	if s.History != nil && s.History.Outcome == verdict.Void {
-		note(Voided, wire.ExitVoid, "%s", s.History.Why())
+	found(verdict.Failed)
+	flaws(verdict.Failed)
+	flaws(verdict.Void)
+	if h.Outcome == verdict.Void {
+		note(verdict.Void, "%s", h.Why())
 	}
 	if s.Verdict == "" {
-		s.Verdict, s.Exit = OK, wire.ExitOK
+		s.Verdict, s.Exit = verdict.OK, wire.ExitOK
 	}
+}
+
+// ExitOf returns the exit status of an outcome.
+func ExitOf(o verdict.Outcome) int {
+	switch o {
+	case verdict.OK:
+		return wire.ExitOK
+	case verdict.Void:
+		return wire.ExitVoid
+	}
+	return wire.ExitFailure
 }
 
 // Flaws returns the flaws of the run.
 func (s *Summary) Flaws() (all []Flaw) {
-	note := func(v Verdict, format string, args ...any) {
-		all = append(all, Flaw{v, fmt.Sprintf(format, args...)})
+	note := func(o verdict.Outcome, format string, args ...any) {
+		all = append(all, Flaw{o, fmt.Sprintf(format, args...)})
 	}
 	if s.FalseReports > s.LostHolds && !s.Faulty {
-		note(Failed, "a holder was told %s that the last one was interrupted, which released the lock in good order", figures.Times(s.FalseReports))
+		note(verdict.Failed, "a holder was told %s that the last one was interrupted, which released the lock in good order", figures.Times(s.FalseReports))
 	}
 	if s.BrokenRounds > 0 && s.LostHolds == 0 && !s.Faulty {
-		note(Failed, "%s were told that others had died, and none had", figures.Count(int(s.BrokenRounds), "member"))
+		note(verdict.Failed, "%s were told that others had died, and none had", figures.Count(int(s.BrokenRounds), "member"))
 	}
 	if s.ReadWrite && s.ReadRatio < 1 && s.Elapsed >= starvedDuration && s.Tenure >= 0 && !s.Faulty {
 		for i, n := range s.ProcessWriteGrants {
 			if n == 0 {
-				note(Failed, "process %d was never granted a write lock", i)
+				note(verdict.Failed, "process %d was never granted a write lock", i)
 			}
 		}
 	}
@@ -207,11 +210,11 @@ func (s *Summary) Flaws() (all []Flaw) {
 		least = voidRecorded
 	}
 	if s.Entries == 0 || s.Elapsed >= voidDuration && s.Entries < least {
-		note(Voided, "workers got a lock only %s in %v, where each of them stays inside for %v on average (-hold) and contends for %s (-locks)",
+		note(verdict.Void, "workers got a lock only %s in %v, where each of them stays inside for %v on average (-hold) and contends for %s (-locks)",
 			figures.Times(s.Entries), s.Elapsed.Round(100*time.Millisecond), s.Hold, figures.Count(s.Locks, "lock"))
 	}
 	if s.Swallow > 0 && s.Elapsed >= 2*s.Swallow && s.Swallowed == 0 {
-		note(Voided, "the server swallowed no answer")
+		note(verdict.Void, "the server swallowed no answer")
 	}
 	return all
 }

@@ -27,34 +27,34 @@ func TestJudge(t *testing.T) {
 	tests := []struct {
 		name    string
 		set     func(*Summary)
-		verdict Verdict
+		verdict verdict.Outcome
 		exit    int
 	}{
-		{"nothing wrong", func(*Summary) {}, OK, wire.ExitOK},
-		{"a violation", func(s *Summary) { s.Violations = 1 }, Violated, wire.ExitFailure},
-		{"a leak", func(s *Summary) { s.Leaks = 1 }, Failed, wire.ExitFailure},
-		{"a failure", func(s *Summary) { s.Failures = 1 }, Failed, wire.ExitFailure},
-		{"a violation outweighs a leak", func(s *Summary) { s.Violations, s.Leaks = 1, 1 }, Violated, wire.ExitFailure},
-		{"a violation outweighs too few entries", func(s *Summary) { s.Violations, s.Entries = 1, 2 }, Violated, wire.ExitFailure},
+		{"nothing wrong", func(*Summary) {}, verdict.OK, wire.ExitOK},
+		{"a violation", func(s *Summary) { s.Violations = 1 }, verdict.Violation, wire.ExitFailure},
+		{"a leak", func(s *Summary) { s.Leaks = 1 }, verdict.Failed, wire.ExitFailure},
+		{"a failure", func(s *Summary) { s.Failures = 1 }, verdict.Failed, wire.ExitFailure},
+		{"a violation outweighs a leak", func(s *Summary) { s.Violations, s.Leaks = 1, 1 }, verdict.Violation, wire.ExitFailure},
+		{"a violation outweighs too few entries", func(s *Summary) { s.Violations, s.Entries = 1, 2 }, verdict.Violation, wire.ExitFailure},
 		{"a failure after servers contradicted each other", func(s *Summary) {
 			s.Failures, s.History = 1, &verdict.Verdict{Outcome: verdict.Void, Diverged: "at 3 s"}
-		}, Voided, wire.ExitVoid},
-		{"a lost hold is no failure", func(s *Summary) { s.LostHolds = 5 }, OK, wire.ExitOK},
-		{"just enough entries", func(s *Summary) { s.Entries = 1000 }, OK, wire.ExitOK},
-		{"too few entries", func(s *Summary) { s.Entries = 999 }, Voided, wire.ExitVoid},
-		{"few entries in a brief run", func(s *Summary) { s.Elapsed, s.Entries = brief, 1 }, OK, wire.ExitOK},
-		{"no entries in a brief run", func(s *Summary) { s.Elapsed, s.Entries = brief, 0 }, Voided, wire.ExitVoid},
-		{"a process without write grants", writes(5, 0, 5), Failed, wire.ExitFailure},
-		{"write grants for each process", writes(5, 1, 5), OK, wire.ExitOK},
-		{"no writes wanted", func(s *Summary) { writes(0, 0)(s); s.ReadRatio = 1 }, OK, wire.ExitOK},
-		{"a process without write grants in a brief run", func(s *Summary) { writes(0, 1)(s); s.Elapsed = brief }, OK, wire.ExitOK},
-		{"a process without write grants under an endless tenure", func(s *Summary) { writes(0, 9)(s); s.Tenure = -1 }, OK, wire.ExitOK},
+		}, verdict.Void, wire.ExitVoid},
+		{"a lost hold is no failure", func(s *Summary) { s.LostHolds = 5 }, verdict.OK, wire.ExitOK},
+		{"just enough entries", func(s *Summary) { s.Entries = 1000 }, verdict.OK, wire.ExitOK},
+		{"too few entries", func(s *Summary) { s.Entries = 999 }, verdict.Void, wire.ExitVoid},
+		{"few entries in a brief run", func(s *Summary) { s.Elapsed, s.Entries = brief, 1 }, verdict.OK, wire.ExitOK},
+		{"no entries in a brief run", func(s *Summary) { s.Elapsed, s.Entries = brief, 0 }, verdict.Void, wire.ExitVoid},
+		{"a process without write grants", writes(5, 0, 5), verdict.Failed, wire.ExitFailure},
+		{"write grants for each process", writes(5, 1, 5), verdict.OK, wire.ExitOK},
+		{"no writes wanted", func(s *Summary) { writes(0, 0)(s); s.ReadRatio = 1 }, verdict.OK, wire.ExitOK},
+		{"a process without write grants in a brief run", func(s *Summary) { writes(0, 1)(s); s.Elapsed = brief }, verdict.OK, wire.ExitOK},
+		{"a process without write grants under an endless tenure", func(s *Summary) { writes(0, 9)(s); s.Tenure = -1 }, verdict.OK, wire.ExitOK},
 		{"a process that starved under an endless tenure", func(s *Summary) {
 			s.Tenure, s.Held = -1, []LockTime{NewLockTime("l", []time.Duration{0, long}, long)}
-		}, OK, wire.ExitOK},
-		{"answers swallowed", func(s *Summary) { s.Swallow, s.Swallowed = long/2, 1 }, OK, wire.ExitOK},
-		{"no answers swallowed", func(s *Summary) { s.Swallow = long / 2 }, Voided, wire.ExitVoid},
-		{"no time to swallow an answer", func(s *Summary) { s.Swallow = long }, OK, wire.ExitOK},
+		}, verdict.OK, wire.ExitOK},
+		{"answers swallowed", func(s *Summary) { s.Swallow, s.Swallowed = long/2, 1 }, verdict.OK, wire.ExitOK},
+		{"no answers swallowed", func(s *Summary) { s.Swallow = long / 2 }, verdict.Void, wire.ExitVoid},
+		{"no time to swallow an answer", func(s *Summary) { s.Swallow = long }, verdict.OK, wire.ExitOK},
 	}
 	for _, tt := range tests {
 		s := New(time.Now())
@@ -64,7 +64,7 @@ func TestJudge(t *testing.T) {
 		if s.History != nil && !slices.Equal(s.Reasons, []string{"ZooKeeper's servers contradicted each other at 3 s, so what was found shows nothing about the locks", "1 failure"}) {
 			t.Errorf("%s: reasons %q", tt.name, s.Reasons)
 		}
-		if s.Verdict != tt.verdict || s.Exit != tt.exit || (len(s.Reasons) == 0) != (tt.verdict == OK) {
+		if s.Verdict != tt.verdict || s.Exit != tt.exit || (len(s.Reasons) == 0) != (tt.verdict == verdict.OK) {
 			t.Errorf("%s: %s, exit status %d, reasons %q; want %s, exit status %d", tt.name, s.Verdict, s.Exit, s.Reasons, tt.verdict, tt.exit)
 		}
 	}
@@ -243,8 +243,8 @@ func TestFormats(t *testing.T) {
 func TestSummaryOfFalseReports(t *testing.T) {
 	for _, tt := range []struct {
 		reports, lost uint64
-		want          Verdict
-	}{{0, 0, OK}, {1, 0, Failed}, {1, 1, OK}, {2, 1, Failed}} {
+		want          verdict.Outcome
+	}{{0, 0, verdict.OK}, {1, 0, verdict.Failed}, {1, 1, verdict.OK}, {2, 1, verdict.Failed}} {
 		s := exampleSummary()
 		s.Verdict, s.Reasons, s.Swallow = "", nil, 0
 		s.Counts = wire.Counts{Entries: 100000, FalseReports: tt.reports, LostHolds: tt.lost}

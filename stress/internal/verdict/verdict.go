@@ -5,9 +5,7 @@
 package verdict
 
 import (
-	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -203,13 +201,8 @@ func (v Verdict) Write(dir string) error {
 
 // Read reads the verdict that was written into the directory of a history.
 func Read(dir string) (v Verdict, err error) {
-	name := filepath.Join(dir, verdictName)
-	text, err := os.ReadFile(name)
-	if err != nil {
+	if err := history.ReadJSON(filepath.Join(dir, verdictName), &v); err != nil {
 		return v, fmt.Errorf("read the verdict: %w", err)
-	}
-	if err := json.Unmarshal(text, &v); err != nil {
-		return v, fmt.Errorf("read the verdict %s: %w", name, err)
 	}
 	return v, nil
 }
