@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -21,42 +20,55 @@ import (
 
 // Check judges the history in dir again, and returns the exit status.
 func Check(dir string, stdout, stderr io.Writer) int {
-	fail := func(err error) int {
+	v, err := check(dir, stdout)
+	if err != nil {
 		fmt.Fprintf(stderr, "stress: %v\n", err)
 		return wire.ExitFailure
 	}
+	fmt.Fprintf(stdout, "\n%s: %s\n", v.Outcome, sentence(v))
+	fmt.Fprintf(stdout, "Report: %s\n", filepath.Join(dir, report.Name))
+	return summary.ExitOf(v.Outcome)
+}
+
+// check judges the history, and prints and writes the verdict and the page.
+func check(dir string, stdout io.Writer) (v verdict.Verdict, err error) {
 	h, err := history.ReadHeader(dir)
 	if err != nil {
-		return fail(err)
+		return v, err
 	}
 	claimed, err := claim(dir)
 	if err != nil {
-		return fail(err)
+		return v, err
 	}
 	defer claimed.Close()
 	trimmed, err := history.ReadTrimmed(dir)
 	if err != nil {
-		return fail(err)
+		return v, err
 	}
-	if trimmed.Segments > 0 {
-		return checkRest(dir, h, trimmed, stdout, fail)
-	}
+	var j *judge.Judge
 	began := time.Now()
-	j, err := judge.History(dir)
-	if err != nil {
-		return fail(err)
+	if trimmed.Segments > 0 {
+		v, j, err = checkRest(dir, h, trimmed, stdout)
+	} else if j, err = judge.History(dir); err == nil {
+		v = j.Finish()
+		fmt.Fprintf(stdout, "The history of %s, judged in %v\n", h.Command, time.Since(began).Round(time.Millisecond))
 	}
-	v := j.Finish()
-	fmt.Fprintf(stdout, "The history of %s, judged in %v\n", h.Command, time.Since(began).Round(time.Millisecond))
-	return conclude(dir, h, j, v, stdout, fail)
+	if err != nil {
+		return v, err
+	}
+	summary.PrintVerdict(stdout, v)
+	if err := removeFiles(dir, verdict.PicturePattern); err != nil {
+		return v, err
+	}
+	return v, errors.Join(j.WritePictures(dir), v.Write(dir), report.Write(dir, h, v, eventsOf(dir)))
 }
 
 // checkRest judges what is left of a history from which events were removed while it was
 // written. What the run had found in them stands.
-func checkRest(dir string, h history.Header, trimmed history.Trimmed, stdout io.Writer, fail func(error) int) int {
+func checkRest(dir string, h history.Header, trimmed history.Trimmed, stdout io.Writer) (v verdict.Verdict, j *judge.Judge, err error) {
 	before, err := verdict.Read(dir)
 	if err != nil {
-		return fail(err)
+		return v, nil, err
 	}
 	if before.Interim {
 		before.Cut()
@@ -64,31 +76,12 @@ func checkRest(dir string, h history.Header, trimmed history.Trimmed, stdout io.
 	began := time.Now()
 	j, from, err := judge.Rest(dir)
 	if err != nil {
-		return fail(err)
+		return v, nil, err
 	}
 	rest := j.Finish()
 	fmt.Fprintf(stdout, "The history of %s, of which %s of events were removed during the run. What came until %v after the beginning was not judged again: the run had found %s in it and in what it judged later, which stands. What came from then on was judged again in %v: %s, %s.\n",
 		h.Command, figures.Count(trimmed.Segments, "file"), judge.After(h, from), figures.Count(before.Found, "finding"), time.Since(began).Round(time.Millisecond), figures.Count(int(rest.Grants), "grant"), figures.Count(rest.Found, "finding"))
-	return conclude(dir, h, j, before.With(rest, judge.RestNote(h, trimmed, from)), stdout, fail)
-}
-
-// conclude prints and writes the verdict on a history that was judged by j, and its page.
-func conclude(dir string, h history.Header, j *judge.Judge, v verdict.Verdict, stdout io.Writer, fail func(error) int) int {
-	summary.PrintVerdict(stdout, v)
-	if err := removeFiles(dir, verdict.PicturePattern); err != nil {
-		return fail(err)
-	}
-	for name, page := range j.Pictures() {
-		if err := os.WriteFile(filepath.Join(dir, name), page, 0o666); err != nil {
-			return fail(err)
-		}
-	}
-	if err := errors.Join(v.Write(dir), report.Write(dir, h, v, eventsOf(dir))); err != nil {
-		return fail(err)
-	}
-	fmt.Fprintf(stdout, "\n%s: %s\n", v.Outcome, sentence(v))
-	fmt.Fprintf(stdout, "Report: %s\n", filepath.Join(dir, report.Name))
-	return summary.ExitOf(v.Outcome)
+	return before.With(rest, judge.RestNote(h, trimmed, from)), j, nil
 }
 
 // sentence says what a verdict is based on.

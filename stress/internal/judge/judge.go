@@ -7,6 +7,8 @@ package judge
 import (
 	"cmp"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -404,9 +406,16 @@ func (j *Judge) Finish() verdict.Verdict {
 	return j.sum()
 }
 
-// Pictures returns, for histories of a lock that are not linearizable, pages in HTML that
-// show why, by file names. They are the checker's own.
-func (j *Judge) Pictures() map[string][]byte { return j.linear.Pictures }
+// WritePictures writes, for histories of a lock that are not linearizable, pages in HTML into
+// the directory that show why. They are the checker's own.
+func (j *Judge) WritePictures(dir string) error {
+	for name, page := range j.linear.Pictures {
+		if err := os.WriteFile(filepath.Join(dir, name), page, 0o666); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // A history of that length or a longer one, with fewer grants, shows nothing.
 const (

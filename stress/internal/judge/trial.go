@@ -5,8 +5,6 @@ package judge
 import (
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -162,14 +160,9 @@ func (t *Trial) End() (verdict.Verdict, error) {
 		t.err = t.again()
 	}
 	t.mu.Lock()
-	v, pictures := t.judge.Finish(), t.judge.Pictures()
-	t.mu.Unlock()
-	for name, page := range pictures {
-		if err := os.WriteFile(filepath.Join(t.dir, name), page, 0o666); err != nil {
-			return v, errors.Join(t.err, err)
-		}
-	}
-	return v, errors.Join(t.err, v.Write(t.dir))
+	defer t.mu.Unlock()
+	v := t.judge.Finish()
+	return v, errors.Join(t.err, t.judge.WritePictures(t.dir), v.Write(t.dir))
 }
 
 // Amend judges events that were written after End: what the harness has found out with its

@@ -54,7 +54,7 @@ type collector struct {
 	losses  limited[loss]
 	lives   limited[life]
 	outages limited[outage]
-	points  map[string]*limited[point] // by kind
+	points  [manyPoints]limited[point] // by kind
 	expired map[string]int64           // when the leader ended the session
 	sleeps  map[int]outage             // suspended sessions, by process
 	about   map[int]string             // the lock that a fault is about, if it is about one
@@ -98,23 +98,29 @@ type outage struct {
 // A point is something of a moment that deserves a mark.
 type point struct {
 	at      int64
-	kind    string // one of those below
-	process int    // index; -1 for all
+	kind    pointKind
+	process int // index; -1 for all
 	worker  int
 	lock    int // -1 for none
 	text    int
 }
 
-// The kinds of points. page.js has the same list.
+// A pointKind is a kind of point. page.js has the same list.
+type pointKind int
+
 const (
-	pointRevoked  = "revoked"
-	pointStale    = "stale"
-	pointFailure  = "failure"
-	pointSession  = "session"
-	pointStopping = "stopping"
+	pointRevoked pointKind = iota
+	pointStale
+	pointFailure
+	pointSession
+	pointStopping
+	manyPoints
 )
 
-var pointKinds = []string{pointRevoked, pointStale, pointFailure, pointSession, pointStopping}
+// String says what there is more than one of.
+func (k pointKind) String() string {
+	return [manyPoints]string{"revocations", "refused writes", "failures", "begins and ends of sessions", "ends"}[k]
+}
 
 // A limited list keeps the first items, and counts all.
 type limited[T any] struct {
@@ -156,7 +162,7 @@ func newCollector(header history.Header, v verdict.Verdict) *collector {
 		open: map[key]*acquisition{}, texts: newTexts(), findings: map[int][]int{},
 		holders: make([][]int, len(v.Findings)),
 		losses:  limited[loss]{most: mostLosses}, lives: limited[life]{most: mostLives},
-		outages: limited[outage]{most: mostOutages}, points: map[string]*limited[point]{},
+		outages: limited[outage]{most: mostOutages},
 		expired: map[string]int64{}, sleeps: map[int]outage{}, living: map[int]life{}, about: map[int]string{},
 	}
 	// The history has the numbers that were planned. Faults that were not, as the first of
@@ -182,8 +188,8 @@ func newCollector(header history.Header, v verdict.Verdict) *collector {
 			c.findings[lock] = append(c.findings[lock], i)
 		}
 	}
-	for _, kind := range pointKinds {
-		c.points[kind] = &limited[point]{most: mostPoints}
+	for kind := range c.points {
+		c.points[kind].most = mostPoints
 	}
 	c.thinner = thinner{origin: header.Begin, windows: windows(v)}
 	return c
@@ -473,15 +479,20 @@ func (c *collector) note(a *acquisition) {
 // died ends what a process had begun.
 func (c *collector) died(e history.Event, process int) {
 	c.abandon(func(k key) bool { return k.process == e.Process && k.incarnation <= e.Incarnation }, e.At, diedHolding, diedWaiting)
-	if s, ok := c.sleeps[process]; ok {
-		s.until, s.ended = e.At, true
-		c.outages.add(s)
-		delete(c.sleeps, process)
-	}
+	c.wake(process, e.At, true)
 	if _, ok := c.living[process]; !ok {
 		c.living[process] = life{process: process, incarnation: e.Incarnation, from: c.first}
 	}
 	c.finishLife(process, e.At, e.Text)
+}
+
+// wake ends that the process's session is suspended, if it is.
+func (c *collector) wake(process int, at int64, ended bool) {
+	if s, ok := c.sleeps[process]; ok {
+		s.until, s.ended = at, ended
+		c.outages.add(s)
+		delete(c.sleeps, process)
+	}
 }
 
 func (c *collector) finishLife(process int, at int64, text string) {
@@ -512,18 +523,13 @@ func (c *collector) abandon(which func(key) bool, at int64, holding, waiting out
 
 // session takes what a process learned of its session.
 func (c *collector) session(e history.Event, process int) {
-	s, asleep := c.sleeps[process]
-	switch {
-	case e.Text == history.SessionSuspended:
-		if !asleep {
+	if e.Text == history.SessionSuspended {
+		if _, asleep := c.sleeps[process]; !asleep {
 			c.sleeps[process] = outage{process: process, from: e.At}
 		}
 		return
-	case asleep:
-		s.until, s.ended = e.At, e.Text == history.SessionEnded
-		c.outages.add(s)
-		delete(c.sleeps, process)
 	}
+	c.wake(process, e.At, e.Text == history.SessionEnded)
 	if e.Text != history.SessionResumed {
 		c.point(point{e.At, pointSession, process, e.Worker, -1, c.texts.intern(strings.TrimSpace(e.Session+" "+e.Text), mostTexts)})
 	}
@@ -540,14 +546,8 @@ func (c *collector) finish() {
 	c.abandon(func(key) bool { return true }, c.end, stillHolding, stillWaiting)
 	c.meters.finish(c.end)
 	for p := range c.processes {
-		if s, ok := c.sleeps[p]; ok {
-			s.until = c.end
-			c.outages.add(s)
-		}
-		if l, ok := c.living[p]; ok {
-			l.until = c.end
-			c.lives.add(l)
-		}
+		c.wake(p, c.end, false)
+		c.finishLife(p, c.end, "")
 	}
 	c.blame()
 }

@@ -33,7 +33,7 @@ type data struct {
 	Losses    []lossData    `json:"losses"`
 	Lives     []lifeData    `json:"lives"`
 	Outages   [][4]int64    `json:"outages"` // process, from, until, 1 if the session ended
-	Points    [][6]int64    `json:"points"`  // when, index in pointKinds, process, worker, lock or -1, text
+	Points    [][6]int64    `json:"points"`  // when, pointKind, process, worker, lock or -1, text
 	Gone      [][2]int64    `json:"gone"`    // times of which there are totals only
 	Spans     packed        `json:"spans"`
 	Cells     packed        `json:"cells"`
@@ -166,9 +166,9 @@ func (c *collector) pack() (d data, err error) {
 		}
 		d.Outages = append(d.Outages, [4]int64{int64(o.process), c.micro(o.from), c.micro(o.until), ended})
 	}
-	for i, kind := range pointKinds {
-		for _, p := range c.points[kind].items {
-			d.Points = append(d.Points, [6]int64{c.micro(p.at), int64(i), int64(p.process), int64(p.worker), int64(p.lock), int64(p.text)})
+	for _, all := range c.points {
+		for _, p := range all.items {
+			d.Points = append(d.Points, [6]int64{c.micro(p.at), int64(p.kind), int64(p.process), int64(p.worker), int64(p.lock), int64(p.text)})
 		}
 	}
 	err = c.packCells(&d)

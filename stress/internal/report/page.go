@@ -147,8 +147,8 @@ func (v view) Omissions() (all []string) {
 	limit("lost holds", len(c.losses.items), c.losses.total)
 	limit("lives of processes", len(c.lives.items), c.lives.total)
 	limit("outages of sessions", len(c.outages.items), c.outages.total)
-	for _, p := range []struct{ kind, what string }{{pointRevoked, "revocations"}, {pointStale, "refused writes"}, {pointFailure, "failures"}, {pointSession, "begins and ends of sessions"}} {
-		limit(p.what, len(c.points[p.kind].items), c.points[p.kind].total)
+	for kind, all := range c.points {
+		limit(pointKind(kind).String(), len(all.items), all.total)
 	}
 	if c.texts.dropped > 0 {
 		add("%s of why a lock was lost or refused are left out.", figures.Count(c.texts.dropped, "text"))
