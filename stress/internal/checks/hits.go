@@ -21,10 +21,7 @@ type Hits struct {
 
 // NewHits returns the check at the beginning of a run.
 func NewHits(kinds []string) Hits {
-	return Hits{
-		Check: New(verdict.Hits),
-		kinds: kinds,
-	}
+	return Hits{Check: New(verdict.Hits), kinds: kinds}
 }
 
 // Began notes what the fault hits when it begins.

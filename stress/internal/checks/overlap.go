@@ -33,10 +33,7 @@ type overlapping struct {
 
 // NewOverlap returns the check at the beginning of a run.
 func NewOverlap() Overlap {
-	return Overlap{
-		Check:     New(verdict.Overlap),
-		conflicts: map[*scene.Lock]overlapping{},
-	}
+	return Overlap{Check: New(verdict.Overlap), conflicts: map[*scene.Lock]overlapping{}}
 }
 
 // Granted judges that h comes inside.

@@ -41,10 +41,7 @@ const memorable = int64(time.Minute)
 
 // NewPatience returns the check at the beginning of a run.
 func NewPatience() Patience {
-	return Patience{
-		Check: New(verdict.Patience),
-		of:    map[*scene.Hold]*request{},
-	}
+	return Patience{Check: New(verdict.Patience), of: map[*scene.Hold]*request{}}
 }
 
 // Judges reports whether there is a bound for how long requests of the lock may take.

@@ -38,10 +38,7 @@ func (c *Register) of(l *scene.Lock) *book {
 
 // NewRegister returns the check at the beginning of a run.
 func NewRegister() Register {
-	return Register{
-		Check: New(verdict.Register),
-		books: map[*scene.Lock]*book{},
-	}
+	return Register{Check: New(verdict.Register), books: map[*scene.Lock]*book{}}
 }
 
 // Memory is how many tokens of a lock are remembered that may still write.

@@ -67,10 +67,7 @@ const (
 
 // NewTold returns the check at the beginning of a run.
 func NewTold() Told {
-	return Told{
-		Check:    New(verdict.Told),
-		sessions: map[string]*session{},
-	}
+	return Told{Check: New(verdict.Told), sessions: map[string]*session{}}
 }
 
 // session returns what is known of that session. It returns nil if that has no name.

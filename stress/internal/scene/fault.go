@@ -94,8 +94,6 @@ type faults struct {
 	Recent []*Fault                  // those that last, or ended not long ago
 }
 
-func newFaults() faults { return faults{Older: map[string]*verdict.Fault{}} }
-
 // Began notes a fault.
 func (fs *faults) Began(e history.Event) *Fault {
 	f := &Fault{Number: e.Fault, Kind: e.Text, Target: e.Target, Process: -1, Lock: e.Lock, At: e.At, stays: e.Stays}

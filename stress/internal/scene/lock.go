@@ -143,9 +143,6 @@ func (f Fence) String() string {
 	return fmt.Sprintf("token %d", f.Token)
 }
 
-// cutStar cuts the * from the end of a name that has one.
-func cutStar(name string) (string, bool) { return strings.CutSuffix(name, "*") }
-
 // Lock returns the lock of that name. If the header does not have it, its holds have the
 // mode.
 func (sc *Scene) Lock(name string, mode history.Mode) *Lock {

@@ -6,9 +6,11 @@ package scene
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 )
 
 // A Scene is what is known of a run at one time. The judge brings it up to date with each
@@ -41,12 +43,12 @@ func New(h history.Header) *Scene {
 		Processes: map[ID]*Process{},
 		Locks:     map[string]*Lock{},
 		Excuses:   excuses{cut: map[*Process]int64{}},
-		Faults:    newFaults(),
+		Faults:    faults{Older: map[string]*verdict.Fault{}},
 		Expiry:    func(string, int64) (int64, bool) { return 0, false },
 		Forgets:   func(*Lock) {},
 	}
 	for _, l := range h.Locks {
-		if prefix, ok := cutStar(l.Name); ok {
+		if prefix, ok := strings.CutSuffix(l.Name, "*"); ok {
 			l.Name = prefix
 			sc.prefixes = append(sc.prefixes, l)
 			continue
