@@ -3,6 +3,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -27,9 +28,7 @@ func TestAccessCall(t *testing.T) {
 			return nil
 		}, nil)
 		wantErr(c.t, "at last", err, nil)
-		if tries != 3 {
-			c.t.Errorf("%d tries", tries)
-		}
+		expect(c.t, tries == 3, "%d tries", tries)
 		err = a.Call(c.t.Context(), func(s *zkio.Session) error { return s.Delete("/none", -1) }, nil)
 		wantErr(c.t, "refused", err, zkio.ErrNoNode)
 
@@ -47,9 +46,8 @@ func TestAccessProtect(t *testing.T) {
 		a.Protect("OnTest", func() { called++ })
 		a.Protect("OnTest", func() { called++; panic("oops") })
 		lines := c.log.with("ERROR")
-		if called != 2 || len(lines) != 1 || !strings.Contains(lines[0], "panic=oops ") || !strings.Contains(lines[0], "OnTest") {
-			c.t.Errorf("called %d times; logged %q", called, lines)
-		}
+		expect(c.t, called == 2 && len(lines) == 1 && strings.Contains(lines[0], "panic=oops ") &&
+			strings.Contains(lines[0], "OnTest"), "called %d times; logged %q", called, lines)
 	})
 }
 
@@ -75,16 +73,11 @@ func TestAccessCallGivenUp(t *testing.T) {
 			func(s *zkio.Session) error { undone.Add(1); return s.Delete("/holdfast/made", -1) })
 		wantErr(c.t, "given up", err, why)
 		wantErr(c.t, "given up", err, context.Canceled)
-		if d := time.Since(begun); d != 0 {
-			c.t.Errorf("it returned after %v", d)
-		}
-		if !made {
-			c.t.Error("nothing was made: the test shows nothing")
-		}
+		wantEq(c.t, "it returned after", time.Since(begun), 0)
+		expect(c.t, made, "nothing was made: the test shows nothing")
 		later(2 * time.Second)
-		if c.srv.Exists("/holdfast/made") || undone.Load() != 1 {
-			c.t.Errorf("undone %d times", undone.Load())
-		}
+		expect(c.t, !c.srv.Exists("/holdfast/made") && undone.Load() == 1,
+			"undone %d times", undone.Load())
 
 		// A caller that gives up before a worker has begun leaves nothing to undo.
 		err = a.Call(ctx, func(*zkio.Session) error { c.t.Error("done"); return nil }, nil)
@@ -109,15 +102,12 @@ func TestF280_CallsThatLock(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		m := c.open("a")
 		inner, start := exclusive(c.t, m, "inner"), make(chan struct{})
+		patient := withTimeout(c.t, time.Minute)
 		answers, calls := c.manyCalls(m.Access(), func(*zkio.Session) error {
 			<-start
-			ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
-			defer cancel()
-			return inner.Do(ctx, func(context.Context, Hold) error { return nil })
+			return inner.Do(patient, func(context.Context, Hold) error { return nil })
 		})
-		ctx, cancel := context.WithTimeout(c.t.Context(), time.Second)
-		defer cancel()
-		h, err := exclusive(c.t, m, "other").Lock(ctx)
+		h, err := exclusive(c.t, m, "other").Lock(withTimeout(c.t, time.Second))
 		wantErr(c.t, "another lock meanwhile", err, nil)
 		h.Release()
 		close(start)
@@ -141,9 +131,8 @@ func TestF280_CloseWhileCallsWait(t *testing.T) {
 				}
 			}
 		})
-		if n := int(ran.Load()); n == 0 || n >= calls {
-			c.t.Errorf("%d of %d calls run: the test shows nothing", n, calls)
-		}
+		expect(c.t, int(ran.Load()) != 0 && int(ran.Load()) < calls,
+			"%d of %d calls run: the test shows nothing", int(ran.Load()), calls)
 		wantErr(c.t, "close", m.Close(), nil)
 		for range calls {
 			wantErr(c.t, "a call", <-answers, ErrClosed)
@@ -170,16 +159,11 @@ func TestAccessListen(t *testing.T) {
 		stop := m.Access().Listen(&stopped)
 		stop()
 		c.expire(m)
-		if h.started.Load() != 1 || h.lapsed.Load() != 1 || h.over.Load() != 1 {
-			c.t.Errorf("heard of %d sessions, %d leases, %d ends", h.started.Load(), h.lapsed.Load(), h.over.Load())
-		}
+		expect(c.t, h.started.Load() == 1 && h.lapsed.Load() == 1 && h.over.Load() == 1,
+			"heard of %d sessions, %d leases, %d ends", h.started.Load(), h.lapsed.Load(), h.over.Load())
 		wantErr(c.t, "close", m.Close(), nil)
-		if h.over.Load() != 2 {
-			c.t.Error("Close ends the session, and it did not hear")
-		}
-		if stopped.over.Load() != 0 {
-			c.t.Error("heard after stop")
-		}
+		expect(c.t, h.over.Load() == 2, "Close ends the session, and it did not hear")
+		expect(c.t, stopped.over.Load() == 0, "heard after stop")
 	})
 }
 
@@ -198,67 +182,60 @@ func TestAccessGo(t *testing.T) {
 		wantErr(c.t, "its context", cause, ErrClosed)
 		ran := false
 		m.Access().Go(func() { ran = true })
-		if !ran {
-			c.t.Error("after Close it has not run")
+		expect(c.t, ran, "after Close it has not run")
+	})
+}
+
+// longRequest has a request of a be under way that other processes rely on, which takes so long;
+// 0 is as long as it can. It returns where it is noted that the request has been made.
+func longRequest(a Access, takes time.Duration) (told *bool) {
+	told = new(bool)
+	a.Finish(func() {
+		<-a.Accepting().Done()
+		var request <-chan time.Time
+		if takes > 0 {
+			request = time.After(takes)
+		}
+		select {
+		case <-request:
+			*told = true
+		case <-a.Context().Done():
 		}
 	})
+	return told
 }
 
 // Shutdown waits for a request that other processes rely on, for as long as its context and
 // Config.CloseTimeout allow. Close does not.
 func TestAccessFinish(t *testing.T) {
-	for name, tt := range map[string]struct {
+	type test struct {
 		takes, patience time.Duration // 0: as long as it can, and without end
 		close           bool
 		want            time.Duration
 		told            bool
 		err             error
-	}{
+	}
+	each(t, map[string]test{
 		"Shutdown waits":              {takes: time.Second, want: time.Second, told: true},
 		"not for longer than a close": {want: 2 * time.Second, err: context.DeadlineExceeded},
 		"nor than its caller":         {patience: time.Second, want: time.Second, err: context.DeadlineExceeded},
 		"Close does not wait":         {takes: time.Second, close: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(c *cluster) {
-				m := c.open("a", func(cfg *Config) { cfg.CloseTimeout = 2 * time.Second })
-				a := m.Access()
-				told := false
-				a.Finish(func() {
-					<-a.Accepting().Done()
-					var request <-chan time.Time
-					if tt.takes > 0 {
-						request = time.After(tt.takes)
-					}
-					select {
-					case <-request:
-						told = true
-					case <-a.Context().Done():
-					}
-				})
-				ctx := c.t.Context()
-				if tt.patience > 0 {
-					var cancel context.CancelFunc
-					ctx, cancel = context.WithTimeout(ctx, tt.patience)
-					defer cancel()
-				}
-				end := func() error { return m.Shutdown(ctx) }
-				if tt.close {
-					end = m.Close
-				}
-				start := time.Now()
-				wantErr(c.t, name, end(), tt.err)
-				if took := time.Since(start).Truncate(100 * time.Millisecond); took != tt.want || told != tt.told {
-					c.t.Errorf("it took %v, told %t; want %v, %t", took, told, tt.want, tt.told)
-				}
-				ran := false
-				a.Finish(func() { ran = true })
-				if !ran {
-					c.t.Error("after the end it has not run")
-				}
-			})
-		})
-	}
+	}, func(c *cluster, tt test) {
+		m := c.open("a", func(cfg *Config) { cfg.CloseTimeout = 2 * time.Second })
+		told := longRequest(m.Access(), tt.takes)
+		start := time.Now()
+		if tt.close {
+			wantErr(c.t, "close", m.Close(), tt.err)
+		} else {
+			ctx := withTimeout(c.t, cmp.Or(tt.patience, time.Hour))
+			wantErr(c.t, "shutdown", m.Shutdown(ctx), tt.err)
+		}
+		wantTook(c.t, start, tt.want, tt.want+moment)
+		wantEq(c.t, "told", *told, tt.told)
+		ran := false
+		m.Access().Finish(func() { ran = true })
+		expect(c.t, ran, "after the end it has not run")
+	})
 }
 
 // Shutdown waits for it also if a lock's node cannot be deleted, and its caller has not given up.
@@ -269,21 +246,10 @@ func TestAccessFinishBesideALockThatCannotBeReleased(t *testing.T) {
 		end := mustLock(c.t, l).Release()
 		later(time.Second)
 		wantErr(c.t, "release", settled(c.t, "release", end), zkio.ErrNoAuth)
-		a := l.m.Access()
-		told := false
-		a.Finish(func() {
-			<-a.Accepting().Done()
-			select {
-			case <-time.After(time.Second):
-				told = true
-			case <-a.Context().Done():
-			}
-		})
+		told := longRequest(l.m.Access(), time.Second)
 		err := l.m.Shutdown(c.t.Context())
 		wantSays(c.t, err, "cannot be deleted")
-		if !told {
-			c.t.Errorf("it was not told: %v", err)
-		}
+		expect(c.t, *told, "it was not told: %v", err)
 	})
 }
 
@@ -293,19 +259,14 @@ func TestAccessNames(t *testing.T) {
 		a := m.Access()
 		path, err := a.Path("jobs/nightly")
 		wantErr(c.t, "path", err, nil)
-		if path != "/holdfast/jobs/nightly" {
-			c.t.Errorf("path %s", path)
-		}
-		_, err = a.Path("jobs//nightly")
-		wantErr(c.t, "bad name", err, ErrBadName)
-		if first, second := a.GUID(), a.GUID(); first == second {
-			c.t.Error("two equal GUIDs")
-		}
+		expect(c.t, path == "/holdfast/jobs/nightly", "path %s", path)
+		wantErr(c.t, "bad name", errOf(a.Path("jobs//nightly")), ErrBadName)
+		first, second := a.GUID(), a.GUID()
+		expect(c.t, first != second, "two equal GUIDs")
 		if got := DescribeNode("/x/thing-0000000001", a.Describe("thing"), zkio.Stat{}); got.Label != "billing" || got.PID == 0 || got.Since.IsZero() {
 			c.t.Errorf("a node describes %+v", got)
 		}
 		wantErr(c.t, "close", m.Close(), nil)
-		_, err = a.Path("jobs")
-		wantErr(c.t, "closed", err, ErrClosed)
+		wantErr(c.t, "closed", errOf(a.Path("jobs")), ErrClosed)
 	})
 }

@@ -82,30 +82,37 @@ func BenchmarkRetained(b *testing.B) {
 // clockRead keeps the compiler from leaving out what is measured.
 var clockRead time.Time
 
-// BenchmarkChecked measures what programs call of a lock that the process owns: what reads the
-// clock, and Do and Context, with contexts of package context to compare them with.
-func BenchmarkChecked(b *testing.B) {
+// openListening opens a manager of a server that listens on a port, not in virtual time.
+func openListening(b *testing.B, with ...func(*Config)) *Manager {
+	b.Helper()
 	srv := zktest.NewServer(zktest.Config{Logger: slog.New(slog.DiscardHandler)})
-	defer srv.Close()
 	addr, err := srv.Listen("127.0.0.1:0")
 	if err != nil {
 		b.Fatal(err)
 	}
+	cfg := Config{Servers: []string{addr}, SessionTimeout: 40 * time.Second, Logger: slog.New(slog.DiscardHandler)}
+	for _, f := range with {
+		f(&cfg)
+	}
+	m, err := Open(b.Context(), cfg)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _, _ = m.Close(), srv.Close() })
+	return m
+}
+
+// BenchmarkChecked measures what programs call of a lock that the process owns: what reads the
+// clock, and Do and Context, with contexts of package context to compare them with.
+func BenchmarkChecked(b *testing.B) {
 	ctx := context.Background()
-	m, err := Open(ctx, Config{Servers: []string{addr}, SessionTimeout: 40 * time.Second, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer m.Close()
-	l, err := m.Exclusive("checked")
-	if err != nil {
-		b.Fatal(err)
-	}
+	l := exclusive(b, openListening(b), "checked")
 	h, err := l.Lock(ctx)
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer h.Release()
+	nothing := func(context.Context, Hold) error { return nil }
 	for _, way := range []struct {
 		name string
 		do   func() error
@@ -131,7 +138,7 @@ func BenchmarkChecked(b *testing.B) {
 			cancel()
 			return nil
 		}},
-		{"do", func() error { return l.Do(ctx, func(context.Context, Hold) error { return nil }) }},
+		{"do", func() error { return l.Do(ctx, nothing) }},
 		{"do-done", func() error {
 			return l.Do(ctx, func(ctx context.Context, _ Hold) error { ctx.Done(); return nil })
 		}},

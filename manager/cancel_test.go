@@ -53,9 +53,7 @@ func TestF032_CancelAtTheGrant(t *testing.T) {
 						}
 						switch {
 						case err == nil:
-							if err := mine.Err(); err != nil {
-								c.t.Errorf("%s: granted, but %v", what, err)
-							}
+							expect(c.t, mine.Err() == nil, "%s: granted, but %v", what, mine.Err())
 							got.Add(1)
 						case !errors.Is(err, errGaveUp) && !errors.Is(err, ErrReleased) && !errors.Is(err, ErrNotGranted):
 							c.t.Errorf("%s: %v", what, err)
@@ -77,9 +75,8 @@ func TestF032_CancelAtTheGrant(t *testing.T) {
 				c.wantNodes(0)
 			}
 			c.t.Logf("%s: %d grants, %d misses", what, got.Load(), missed.Load())
-			if what == "after the grant" && missed.Load() > 0 {
-				c.t.Errorf("%s: %d grants, %d misses", what, got.Load(), missed.Load())
-			}
+			expect(c.t, what != "after the grant" || missed.Load() == 0,
+				"%s: %d grants, %d misses", what, got.Load(), missed.Load())
 		}
 	})
 }
@@ -92,9 +89,8 @@ func TestCancelledWaitsLeaveNothing(t *testing.T) {
 		churn := func(n int) {
 			for range n {
 				ctx, cancel := context.WithTimeout(c.t.Context(), time.Second)
-				if _, err := a.Lock(ctx); !errors.Is(err, context.DeadlineExceeded) {
-					c.t.Errorf("got %v", err)
-				}
+				_, err := a.Lock(ctx)
+				expect(c.t, errors.Is(err, context.DeadlineExceeded), "got %v", err)
 				cancel()
 			}
 			later(time.Minute) // the holder has looked behind, and watches again
@@ -103,14 +99,11 @@ func TestCancelledWaitsLeaveNothing(t *testing.T) {
 		watches, onServer, before := a.m.client.Stats().Watches, c.srv.AllWatches(), liveHeap()
 		churn(1000)
 		if n := a.m.client.Stats().Watches; n != watches || n != 1 { // the mailbox
-			t.Errorf("the client has %d watches, had %d", n, watches)
+			c.t.Errorf("the client has %d watches, had %d", n, watches)
 		}
-		if n := c.srv.AllWatches(); n != onServer {
-			t.Errorf("the server has %+v watches for us, had %+v", n, onServer)
-		}
-		if grown := liveHeap() - before; grown > 200_000 {
-			t.Errorf("1000 waits left %d bytes", grown)
-		}
+		wantEq(c.t, "watches of the server", c.srv.AllWatches(), onServer)
+		grown := liveHeap() - before
+		expect(c.t, grown <= 200_000, "1000 waits left %d bytes", grown)
 		c.wantNodes(1)
 		mustRelease(c.t, h)
 	})

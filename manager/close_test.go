@@ -21,13 +21,10 @@ func refusesNewcomers(t *testing.T, l *Lock) {
 	h := l.Acquire(t.Context())
 	wantErr(t, "acquire", settled(t, "grant", h.Granted()), ErrClosed)
 	wantErr(t, "its release", settled(t, "release", h.Release()), ErrClosed)
-	_, err := l.Lock(t.Context())
-	wantErr(t, "lock", err, ErrClosed)
-	_, err = l.TryLock(t.Context())
-	wantErr(t, "trylock", err, ErrClosed)
+	wantErr(t, "lock", errOf(l.Lock(t.Context())), ErrClosed)
+	wantErr(t, "trylock", errOf(l.TryLock(t.Context())), ErrClosed)
 	wantErr(t, "do", l.Do(t.Context(), func(context.Context, Hold) error { t.Error("do ran"); return nil }), ErrClosed)
-	_, err = l.m.Exclusive("another")
-	wantErr(t, "exclusive", err, ErrClosed)
+	wantErr(t, "exclusive", errOf(l.m.Exclusive("another")), ErrClosed)
 }
 
 // moment is by how much a bounded wait may exceed its bound.
@@ -35,67 +32,57 @@ const moment = 100 * time.Millisecond
 
 // Close takes one round trip to a server that answers, however old the session is.
 func TestCloseIsQuick(t *testing.T) {
-	for _, age := range []time.Duration{0, time.Second, time.Minute, time.Hour} {
-		bubble(t, func(c *cluster) {
-			l := c.lock("a")
-			mustLock(c.t, l)
-			later(age)
-			start := time.Now()
-			wantErr(c.t, "close", l.m.Close(), nil)
-			if d := time.Since(start); d > moment {
-				c.t.Errorf("after %v: Close took %v", age, d)
-			}
-		})
-	}
+	eachOf(t, []time.Duration{0, time.Second, time.Minute, time.Hour}, func(c *cluster, age time.Duration) {
+		l := c.lock("a")
+		mustLock(c.t, l)
+		later(age)
+		start := time.Now()
+		wantErr(c.t, "close", l.m.Close(), nil)
+		expect(c.t, time.Since(start) <= moment, "after %v: Close took %v", age, time.Since(start))
+	})
 }
 
 // Several goroutines close both managers at the same time, while others use the
 // lock.
 func TestCloseUnderLoad(t *testing.T) {
-	for _, shut := range []string{"Close", "Shutdown"} {
-		t.Run(shut, func(t *testing.T) {
-			bubble(t, func(c *cluster) {
-				l := c.lock("a")
-				b := c.lock("b")
-				var wg sync.WaitGroup
-				for range 8 {
-					for _, l := range []*Lock{l, b} {
-						wg.Go(func() {
-							for {
-								h, err := l.Lock(c.t.Context())
-								if err == nil {
-									<-time.After(time.Millisecond)
-									err = h.Unlock(c.t.Context())
-								}
-								if errors.Is(err, ErrClosed) {
-									return
-								} else if err != nil {
-									c.t.Errorf("got %v", err)
-								}
-							}
-						})
+	eachOf(t, []string{"Close", "Shutdown"}, func(c *cluster, shut string) {
+		l := c.lock("a")
+		b := c.lock("b")
+		var wg sync.WaitGroup
+		for range 8 {
+			for _, l := range []*Lock{l, b} {
+				wg.Go(func() {
+					for {
+						h, err := l.Lock(c.t.Context())
+						if err == nil {
+							<-time.After(time.Millisecond)
+							err = h.Unlock(c.t.Context())
+						}
+						if errors.Is(err, ErrClosed) {
+							return
+						} else if err != nil {
+							c.t.Errorf("got %v", err)
+						}
 					}
-				}
-				later(100 * time.Millisecond)
-				for _, m := range []*Manager{l.m, b.m} {
-					for range 3 {
-						wg.Go(func() {
-							if shut == "Close" {
-								wantErr(c.t, "close", m.Close(), nil)
-							} else {
-								wantErr(c.t, "shutdown", m.Shutdown(c.t.Context()), nil)
-							}
-						})
+				})
+			}
+		}
+		later(100 * time.Millisecond)
+		for _, m := range []*Manager{l.m, b.m} {
+			for range 3 {
+				wg.Go(func() {
+					if shut == "Close" {
+						wantErr(c.t, "close", m.Close(), nil)
+					} else {
+						wantErr(c.t, "shutdown", m.Shutdown(c.t.Context()), nil)
 					}
-				}
-				wg.Wait()
-				c.wantNodes(0)
-				if n := len(c.srv.Sessions()); n != 0 {
-					c.t.Errorf("%d sessions are left", n)
-				}
-			})
-		})
-	}
+				})
+			}
+		}
+		wg.Wait()
+		c.wantNodes(0)
+		wantEq(c.t, "sessions are left", len(c.srv.Sessions()), 0)
+	})
 }
 
 // A callback may call Close: it runs on no goroutine that Close waits for.

@@ -27,9 +27,7 @@ func TestConfigDefaults(t *testing.T) {
 		Servers: []string{"zk1:2181", "zk2:2182"}, Root: "/holdfast", SessionTimeout: 10 * time.Second, CloseTimeout: 5 * time.Second,
 		Tenure: 100 * time.Millisecond, Workers: 32, Label: filepath.Base(os.Args[0]), Logger: slog.Default(),
 	}
-	if !reflect.DeepEqual(cfg, want) {
-		t.Errorf("got  %+v\nwant %+v", cfg, want)
-	}
+	expect(t, reflect.DeepEqual(cfg, want), "got  %+v\nwant %+v", cfg, want)
 }
 
 // Values within the bounds are taken as they are.
@@ -51,14 +49,11 @@ func TestConfigTaken(t *testing.T) {
 	} {
 		cfg.Servers = []string{"zk1:2181"}
 		got, err := cfg.complete()
-		if err != nil {
-			t.Errorf("%+v: %v", cfg, err)
-		}
+		expect(t, err == nil, "%+v: %v", cfg, err)
 		given, taken := reflect.ValueOf(cfg), reflect.ValueOf(got)
 		for i := range given.NumField() {
-			if f := given.Field(i); !f.IsZero() && !reflect.DeepEqual(f.Interface(), taken.Field(i).Interface()) {
-				t.Errorf("%s: %+v became %+v", given.Type().Field(i).Name, f, taken.Field(i))
-			}
+			expect(t, given.Field(i).IsZero() || reflect.DeepEqual(given.Field(i).Interface(), taken.Field(i).Interface()),
+				"%s: %+v became %+v", given.Type().Field(i).Name, given.Field(i), taken.Field(i))
 		}
 	}
 }
@@ -133,9 +128,7 @@ func TestConfigNamesEveryFault(t *testing.T) {
 		wantErr(c.t, "open", err, ErrBadConfig)
 		wantSays(c.t, err, "holdfast: open: ",
 			"it names no host", "zk1:0", "Root", "SessionTimeout", "CloseTimeout", "LostMargin", "Workers", "ACL[0]", "ACL[1]", "Auth[0]")
-		if n := c.srv.Connections(); n != 0 {
-			c.t.Errorf("there were %d connections", n)
-		}
+		wantEq(c.t, "there were connections", c.srv.Connections(), 0)
 	})
 }
 
@@ -145,13 +138,10 @@ func TestConfigIsCopied(t *testing.T) {
 	acl := []zkio.ACL{{Perms: zkio.PermAll, Scheme: "world", ID: "anyone"}}
 	cfg, err := Config{Servers: servers, ACL: acl}.complete()
 	wantErr(t, "complete", err, nil)
-	if servers[0] != "zk1" {
-		t.Errorf("the caller's servers became %q", servers)
-	}
+	expect(t, servers[0] == "zk1", "the caller's servers became %q", servers)
 	servers[0], acl[0].Perms = "elsewhere", 0
-	if cfg.Servers[0] != "zk1:2181" || cfg.ACL[0].Perms != zkio.PermAll {
-		t.Errorf("the caller can change the configuration: %q, %v", cfg.Servers, cfg.ACL)
-	}
+	expect(t, cfg.Servers[0] == "zk1:2181" && cfg.ACL[0].Perms == zkio.PermAll,
+		"the caller can change the configuration: %q, %v", cfg.Servers, cfg.ACL)
 }
 
 func TestParseServers(t *testing.T) {
@@ -175,9 +165,8 @@ func TestParseServers(t *testing.T) {
 		{"zk-1.example.org.:2181", "", []string{"zk-1.example.org.:2181"}},
 	} {
 		servers, chroot, err := ParseServers(test.s)
-		if !slices.Equal(servers, test.servers) || chroot != test.chroot || err != nil {
-			t.Errorf("%q: got %q, %q, %v; want %q, %q", test.s, servers, chroot, err, test.servers, test.chroot)
-		}
+		expect(t, slices.Equal(servers, test.servers) && chroot == test.chroot && err == nil,
+			"%q: got %q, %q, %v; want %q, %q", test.s, servers, chroot, err, test.servers, test.chroot)
 	}
 }
 
@@ -204,14 +193,12 @@ func FuzzParseServers(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		servers, chroot, err := ParseServers(s)
 		if err != nil {
-			if servers != nil || chroot != "" || !errors.Is(err, ErrBadConfig) {
-				t.Errorf("%q: %q, %q, %v", s, servers, chroot, err)
-			}
+			expect(t, servers == nil && chroot == "" && errors.Is(err, ErrBadConfig),
+				"%q: %q, %q, %v", s, servers, chroot, err)
 			return
 		}
 		cfg, err := Config{Servers: servers, Chroot: chroot, Root: "/"}.complete()
-		if err != nil || !slices.Equal(cfg.Servers, servers) {
-			t.Errorf("%q: %q, %q are refused: %q, %v", s, servers, chroot, cfg.Servers, err)
-		}
+		expect(t, err == nil && slices.Equal(cfg.Servers, servers),
+			"%q: %q, %q are refused: %q, %v", s, servers, chroot, cfg.Servers, err)
 	})
 }

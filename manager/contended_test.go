@@ -22,9 +22,7 @@ func TestF101_Contended(t *testing.T) {
 				if cases++; !racing.Some(cases) {
 					continue
 				}
-				t.Run(fmt.Sprintf("tenure=%v/asks %s/comes after %v", tenure, asks, comes), func(t *testing.T) {
-					bubble(t, func(c *cluster) { contendedAfter(c, tenure, asks, comes) })
-				})
+				subtest(t, fmt.Sprintf("tenure=%v/asks %s/comes after %v", tenure, asks, comes), func(c *cluster) { contendedAfter(c, tenure, asks, comes) })
 			}
 		}
 	}
@@ -43,9 +41,7 @@ func contendedAfter(c *cluster, tenure time.Duration, asks string, comes time.Du
 		told = h.Contended()
 	}
 	later(comes)
-	if told != nil && isClosed(told) {
-		c.t.Error("told before another process waited")
-	}
+	expect(c.t, told == nil || !isClosed(told), "told before another process waited")
 	waits := c.acquire(b)
 	due := time.Now()
 	if first := granted.Add(defaultTenure); due.Before(first) {
@@ -60,13 +56,9 @@ func contendedAfter(c *cluster, tenure time.Duration, asks string, comes time.Du
 		told = h.Contended()
 	}
 	later(time.Until(due) + time.Millisecond)
-	if !isClosed(told) {
-		c.t.Errorf("not told %v after the other process began to wait", time.Since(due))
-	}
+	expect(c.t, isClosed(told), "not told %v after the other process began to wait", time.Since(due))
 	wantErr(c.t, "the hold", h.Err(), nil)
-	if again := h.Contended(); !isClosed(again) {
-		c.t.Error("not told again")
-	}
+	expect(c.t, isClosed(h.Contended()), "not told again")
 	c.unlock(h)
 	c.held(waits)
 }
@@ -81,46 +73,38 @@ func TestF101_SeenBeforeAsked(t *testing.T) {
 		t.Fatal("there is a channel")
 	}
 	r.flags.Set(state.ContentionAsked) // no look is to be made
-	if !isClosed(r.contention()) {
-		t.Error("not told of what the process has seen")
-	}
+	expect(t, isClosed(r.contention()), "not told of what the process has seen")
 }
 
 // Asking costs no request where the process looks in any case. Where it does not, it
 // costs a look, and one for each change until a waiter is seen.
 func TestContendedRequests(t *testing.T) {
-	for _, test := range []struct {
+	type test struct {
 		tenure time.Duration
 		ask    bool
 		want   [3]int // lists: of the first minute, with a waiter, with another one when the gate has closed
-	}{
+	}
+	eachOf(t, []test{
 		{defaultTenure, false, [3]int{1, 2, 0}},
 		{defaultTenure, true, [3]int{1, 2, 0}},
 		{-1, false, [3]int{0, 0, 0}},
 		{-1, true, [3]int{1, 1, 0}},
-	} {
-		t.Run(fmt.Sprintf("tenure=%v/ask=%t", test.tenure, test.ask), func(t *testing.T) {
-			bubble(t, func(c *cluster) {
-				a, b, d := c.lock("a", withTenure(test.tenure)), c.open("b").client, c.open("d").client
-				h := mustLock(c.t, a)
-				c.takeCounts()
-				if test.ask {
-					h.Contended()
-				}
-				for i, want := range test.want {
-					switch i {
-					case 1:
-						wantErr(c.t, "b", c.srv.CreateEphemeral(b.Session().ID(), dir+"/lock-0000000001", nil), nil)
-					case 2:
-						wantErr(c.t, "d", c.srv.CreateEphemeral(d.Session().ID(), dir+"/lock-0000000002", nil), nil)
-					}
-					later(time.Minute)
-					c.wantCounts(fmt.Sprintf("minute %d", i), map[verb]int{list: want})
-				}
-				mustRelease(c.t, h)
-			})
-		})
-	}
+	}, func(c *cluster, test test) {
+		h := mustLock(c.t, c.lock("a", withTenure(test.tenure)))
+		strangers := c.crowd()
+		c.takeCounts()
+		if test.ask {
+			h.Contended()
+		}
+		for i, want := range test.want {
+			if i > 0 {
+				strangers.node(fmt.Sprint("lock-000000000", i))
+			}
+			later(time.Minute)
+			c.wantCounts(fmt.Sprintf("minute %d", i), map[verb]int{list: want})
+		}
+		mustRelease(c.t, h)
+	})
 }
 
 // Only what the lock excludes is a contender: another process, or this one's own writer.
@@ -134,26 +118,19 @@ func TestContendedByExcludedOnly(t *testing.T) {
 		told, toldShared := read.Contended(), shared.Contended()
 		again := c.acquire(a.Reader())
 		later(time.Minute)
-		if isClosed(told) || isClosed(toldShared) {
-			c.t.Error("told of a reader")
-		}
+		expect(c.t, !isClosed(told) && !isClosed(toldShared), "told of a reader")
 		own := c.acquire(a.Writer())
 		toldOwn := own.Contended()
 		later(time.Minute)
-		if !isClosed(told) || !isClosed(toldShared) {
-			c.t.Errorf("told of a writer: the reader of its process %t, that of another %t", isClosed(told), isClosed(toldShared))
-		}
+		expect(c.t, isClosed(told) && isClosed(toldShared),
+			"told of a writer: the reader of its process %t, that of another %t", isClosed(told), isClosed(toldShared))
 		other := c.acquire(b.Writer())
 		later(defaultTenure)
-		if isClosed(toldOwn) {
-			c.t.Error("a hold that waits was told")
-		}
+		expect(c.t, !isClosed(toldOwn), "a hold that waits was told")
 		c.unlock(shared, read, again)
 		c.held(own)
 		later(defaultTenure + time.Millisecond)
-		if !isClosed(toldOwn) {
-			c.t.Error("the writer is not told of the other process's writer")
-		}
+		expect(c.t, isClosed(toldOwn), "the writer is not told of the other process's writer")
 		c.unlock(own)
 		c.unlock(other)
 	})
@@ -165,68 +142,65 @@ func TestF101_ContendedByOwnWriter(t *testing.T) {
 	for _, tenure := range []time.Duration{-1, defaultTenure, time.Hour} {
 		for _, writes := range []string{"a writer", "an upgrade"} {
 			for _, comes := range []string{"before the reader's grant", "after it", "before the reader asks"} {
-				t.Run(fmt.Sprintf("tenure=%v/%s comes %s", tenure, writes, comes), func(t *testing.T) {
-					bubble(t, func(c *cluster) {
-						rw := c.rw("a", withTenure(tenure))
-						var up Hold
-						if writes == "an upgrade" {
-							up = mustLock(c.t, rw.Upgradable())
-						}
-						granted := make(chan Hold, 1)
-						write := func() {
-							if up != (Hold{}) {
-								go func() { wantErr(c.t, "upgrade", up.Upgrade(c.t.Context()), nil); granted <- up }()
-								later(time.Millisecond)
-								return
-							}
-							w := c.acquire(rw.Writer())
-							go func() { _, err := w.Granted().Wait(c.t.Context()); wantErr(c.t, "write", err, nil); granted <- w }()
-						}
-						var read Hold
-						if comes == "before the reader's grant" && up == (Hold{}) {
-							other := mustLock(c.t, c.rw("b").Writer())
-							read = rw.Reader().Acquire(c.t.Context())
-							later(time.Second)
-							told := read.Contended()
-							write()
-							later(time.Second)
-							if isClosed(told) {
-								c.t.Error("told before it holds the lock")
-							}
-							mustRelease(c.t, other)
-							c.held(read)
-						} else {
-							read = mustLock(c.t, rw.Reader())
-						}
-						told := read.Contended()
-						if comes == "before the reader asks" {
-							told = nil
-						}
-						if comes != "before the reader's grant" || up != (Hold{}) {
-							write()
-						}
-						if told == nil {
-							told = read.Contended()
-						}
-						later(time.Millisecond)
-						if !isClosed(told) {
-							c.t.Fatal("not told")
-						}
-						c.unlock(read)
-						c.unlock(<-granted)
-					})
+				subtest(t, fmt.Sprintf("tenure=%v/%s comes %s", tenure, writes, comes), func(c *cluster) {
+					contendedByOwn(c, c.rw("a", withTenure(tenure)), writes == "an upgrade", comes)
 				})
 			}
 		}
 	}
 }
 
+func contendedByOwn(c *cluster, rw *RWLock, upgrades bool, comes string) {
+	var up Hold
+	if upgrades {
+		up = mustLock(c.t, rw.Upgradable())
+	}
+	granted := make(chan Hold, 1)
+	write := func() {
+		if upgrades {
+			go func() { wantErr(c.t, "upgrade", up.Upgrade(c.t.Context()), nil); granted <- up }()
+			later(time.Millisecond)
+			return
+		}
+		w := c.acquire(rw.Writer())
+		go func() { wantErr(c.t, "write", wait(c.t, w.Granted()), nil); granted <- w }()
+	}
+	var read Hold
+	var told <-chan struct{}
+	switch {
+	case comes == "before the reader's grant" && !upgrades:
+		other := mustLock(c.t, c.rw("b").Writer())
+		read = rw.Reader().Acquire(c.t.Context())
+		later(time.Second)
+		told = read.Contended()
+		write()
+		later(time.Second)
+		expect(c.t, !isClosed(told), "told before it holds the lock")
+		mustRelease(c.t, other)
+		c.held(read)
+		told = read.Contended()
+	case comes == "before the reader asks":
+		read = mustLock(c.t, rw.Reader())
+		write()
+		told = read.Contended()
+	default:
+		read = mustLock(c.t, rw.Reader())
+		told = read.Contended()
+		write()
+	}
+	later(time.Millisecond)
+	if !isClosed(told) {
+		c.t.Fatal("not told")
+	}
+	c.unlock(read)
+	c.unlock(<-granted)
+}
+
 // wantFlag checks that a flag of the hold's round is set.
 func wantFlag(t *testing.T, h Hold, f state.Flags) {
 	t.Helper()
-	if !h.share.flags.Load().Has(f) {
-		t.Errorf("the flags of the round are %b, without %b", h.share.flags.Load(), f)
-	}
+	expect(t, h.share.flags.Load().Has(f),
+		"the flags of the round are %b, without %b", h.share.flags.Load(), f)
 }
 
 // A holder that asks after the gate has closed, and after the look that found it
@@ -243,9 +217,7 @@ func TestF101_ContendedBehindAClosedGate(t *testing.T) {
 		later(time.Minute) // nothing looks
 		told := read.Contended()
 		later(time.Millisecond)
-		if !isClosed(told) {
-			c.t.Error("not told")
-		}
+		expect(c.t, isClosed(told), "not told")
 		c.unlock(read)
 		c.unlock(other)
 	})
@@ -263,9 +235,7 @@ func TestContendedAfterALoss(t *testing.T) {
 		wantErr(c.t, "the hold", h.Err(), ErrLost)
 		next := mustLock(c.t, b)
 		later(time.Minute)
-		if isClosed(told) || isClosed(h.Contended()) {
-			c.t.Error("told")
-		}
+		expect(c.t, !isClosed(told) && !isClosed(h.Contended()), "told")
 		c.unlock(next)
 	})
 }
@@ -281,9 +251,7 @@ func TestContendedSinceTheLastLook(t *testing.T) {
 		later(time.Second)
 		told := h.Contended()
 		later(time.Millisecond)
-		if !isClosed(told) {
-			c.t.Error("not told at once")
-		}
+		expect(c.t, isClosed(told), "not told at once")
 		c.unlock(h)
 		c.held(waits)
 	})

@@ -23,9 +23,8 @@ func TestOwnNodesAreContenders(t *testing.T) {
 	m := &Manager{identity: identity{id: "fedcba9876543210"}}
 	for range 3 {
 		name := fmt.Sprintf("_c_%s-%s%010d", m.guid(), queue.Exclusive.Mark(), 17)
-		if c, ok := queue.ParseName(name); !ok || c.Kind != queue.Exclusive || c.Seq != 17 {
-			t.Errorf("%q: got %+v, %t", name, c, ok)
-		}
+		c, ok := queue.ParseName(name)
+		expect(t, ok && c.Kind == queue.Exclusive && c.Seq == 17, "%q: got %+v, %t", name, c, ok)
 	}
 	if name := "_c_" + m.guid() + "-lock-0000000001"; !m.owns(name) || m.owns("_c_"+hex32+"-lock-0000000001") {
 		t.Error("a manager does not know its own nodes from others'")
@@ -48,9 +47,7 @@ func TestContenderString(t *testing.T) {
 		{&Contender{Path: "/p", Label: strings.Repeat("x", 200), Host: "h"}, strings.Repeat("x", 128) + "…@h, pid 0"},
 		{&Contender{Path: "/p", Persistent: true}, "/p; its node /p is not ephemeral: delete it if its owner is gone"},
 	} {
-		if got := test.c.String(); got != test.want {
-			t.Errorf("got %q, want %q", got, test.want)
-		}
+		expect(t, test.c.String() == test.want, "got %q, want %q", test.c.String(), test.want)
 	}
 }
 
@@ -63,20 +60,17 @@ func TestDescribe(t *testing.T) {
 	want := known
 	want.Host, want.Label, want.PID, want.Endpoint = "db7", "billing", os.Getpid(), "db7:80"
 	want.asks = true
-	if ok := c.describe(ours.nodeData(KindExclusive.String()), stat); !ok || c != want {
-		t.Errorf("our own data reads %+v, %t, want %+v", c, ok, want)
-	}
+	ok := c.describe(ours.nodeData(KindExclusive.String()), stat)
+	expect(t, ok && c == want, "our own data reads %+v, %t, want %+v", c, ok, want)
 	for _, data := range []string{"", "10.0.0.1", "{", "[]", "null", "12", `{"pid":"no number"}`, `{"host":7}`, `{"other":1}`} {
 		c, want := Contender{Path: "/p"}, known
 		want.Identity = data
-		if ok := c.describe([]byte(data), stat); ok || c != want {
-			t.Errorf("data %q reads %+v, %t", data, c, ok)
-		}
+		ok := c.describe([]byte(data), stat)
+		expect(t, !ok && c == want, "data %q reads %+v, %t", data, c, ok)
 	}
 	c = Contender{}
-	if c.describe([]byte(strings.Repeat("ä", 100)+"\x00\xff"), zkio.Stat{}); c.Identity != strings.Repeat("ä", 64)+"…" || !c.Persistent {
-		t.Errorf("a long text reads %+v", c)
-	}
+	c.describe([]byte(strings.Repeat("ä", 100)+"\x00\xff"), zkio.Stat{})
+	expect(t, c.Identity == strings.Repeat("ä", 64)+"…" && c.Persistent, "a long text reads %+v", c)
 }
 
 // DescribeNode tells what a node's name, its data and ZooKeeper say.
@@ -98,8 +92,7 @@ func TestDescribeNode(t *testing.T) {
 	} {
 		test.want.Path = test.path
 		got := DescribeNode(test.path, test.data, test.stat)
-		if got.asks = false; got != test.want {
-			t.Errorf("%s: %+v, want %+v", test.path, got, test.want)
-		}
+		got.asks = false
+		expect(t, got == test.want, "%s: %+v, want %+v", test.path, got, test.want)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unsafe"
 
@@ -46,13 +47,11 @@ func TestRetainedAllocatesNothing(t *testing.T) {
 		if racing.Detector {
 			want = 3
 		}
-		if n := testing.AllocsPerRun(1000, test.do); n > want {
-			t.Errorf("%s: %v allocations, want %v", test.what, n, want)
-		}
+		n := testing.AllocsPerRun(1000, test.do)
+		expect(t, n <= want, "%s: %v allocations, want %v", test.what, n, want)
 	}
-	if s := unsafe.Sizeof(Hold{}); s > 3*unsafe.Sizeof(uint64(0)) {
-		t.Errorf("a Hold has %d bytes", s)
-	}
+	expect(t, unsafe.Sizeof(Hold{}) <= 3*unsafe.Sizeof(uint64(0)),
+		"a Hold has %d bytes", unsafe.Sizeof(Hold{}))
 }
 
 // What Do makes for its function is one allocation, as long as that does not ask for the channel.
@@ -65,9 +64,8 @@ func TestContextAllocatesOnce(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(1000, func() {
 		ctx := h.context(context.Background())
-		if ctx.Err() != nil || ctx.Value(contextKey{}) != nil {
-			t.Error("the context has ended, or has a value")
-		}
+		expect(t, ctx.Err() == nil && ctx.Value(contextKey{}) == nil,
+			"the context has ended, or has a value")
 		ctx.finish()
 	}); n > want {
 		t.Errorf("%v allocations, want %v", n, want)
@@ -118,9 +116,7 @@ func TestBusyLocksAreSmall(t *testing.T) {
 	for what, most := range maxBytes {
 		got := bytesPerLock(t, what, 2000)
 		t.Logf("a %s lock costs %d bytes", what, got)
-		if got > most {
-			t.Errorf("a %s lock costs %d bytes, want at most %d", what, got, most)
-		}
+		expect(t, got <= most, "a %s lock costs %d bytes, want at most %d", what, got, most)
 	}
 }
 
@@ -276,4 +272,67 @@ func settledHeap() int {
 		}
 	}
 	return least
+}
+
+// A cost is what something makes the servers do: exactly so many writes, and at most so many
+// reads, since one look may find what two would have. A write that fails is one, too: the
+// servers agree on it all the same.
+type cost struct{ writes, reads int64 }
+
+// wantCost checks what do costs.
+func (c *cluster) wantCost(what string, want cost, do func()) {
+	c.t.Helper()
+	count := func() cost {
+		synctest.Wait()
+		n := c.srv.RequestCounts()
+		return cost{c.srv.Zxid(), int64(n[zktest.OpGetData] + n[zktest.OpGetChildren2] + n[zktest.OpExists])}
+	}
+	before := count()
+	do()
+	after := count()
+	if got := (cost{after.writes - before.writes, after.reads - before.reads}); got.writes != want.writes || got.reads > want.reads {
+		c.t.Errorf("%s: %+v, want %+v at most", what, got, want)
+	}
+}
+
+// docs/operating.md says what keys cost that come and go: the lock's directory is made, and
+// the server removes it when it has been empty for a while.
+func TestCostOfKeysThatComeAndGo(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		wantErr(c.t, "create", c.srv.CreateAll("/holdfast/other", nil), nil) // the root stays
+		m := c.open("a")
+		c.cycle(exclusive(c.t, m, "other")) // the first request of a session costs more
+		l := exclusive(c.t, m, "jobs")
+		use := func() { c.cycle(l) }
+		c.wantCost("the key is new", cost{writes: 3, reads: 2}, use)
+		c.wantCost("it is used again", cost{writes: 2}, use)
+		c.wantCost("it is not used for a while", cost{writes: 1}, func() { later(3 * time.Minute) })
+		c.wantCost("it is used again after that", cost{writes: 4, reads: 2}, use)
+	})
+}
+
+// docs/variants.md says what it costs that a lock moves between processes that let it linger.
+func TestCostOfAMove(t *testing.T) {
+	eachOf(t, []time.Duration{0, always}, func(c *cluster, linger time.Duration) {
+		var locks []*Lock
+		use := func(l *Lock) { wantErr(c.t, "unlock", mustLock(c.t, l).Unlock(c.t.Context()), nil) }
+		for _, label := range []string{"a", "b"} {
+			l := c.lock(label, func(cfg *Config) { cfg.Linger = linger })
+			use(l)
+			locks = append(locks, l)
+		}
+		use(locks[0])
+		use(locks[1])
+		want := cost{writes: 2}
+		if linger > 0 {
+			want.reads = 4
+		}
+		for i := range 10 {
+			c.wantCost("the lock moves", want, func() { use(locks[i%2]) })
+		}
+		if linger > 0 {
+			want = cost{}
+		}
+		c.wantCost("the lock stays", want, func() { use(locks[1]) })
+	})
 }

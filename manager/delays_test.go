@@ -84,12 +84,8 @@ func TestF291_LongWaitsEndWithTheRound(t *testing.T) {
 			}
 		}
 		later(time.Second)
-		if n := roundsAlive(rounds); n > 0 {
-			c.t.Errorf("a second later, %d of %d rounds are alive", n, len(rounds))
-		}
-		if n := m.client.Stats().Delayed; n > 5 {
-			c.t.Errorf("%d things are put off", n)
-		}
+		wantEq(c.t, "rounds that are alive a second later", roundsAlive(rounds), 0)
+		expect(c.t, m.client.Stats().Delayed <= 5, "%d things are put off", m.client.Stats().Delayed)
 	})
 }
 
@@ -103,9 +99,8 @@ func TestF291_SetLingerAgainAndAgain(t *testing.T) {
 			c.cycle(l)
 		}
 		synctest.Wait()
-		if n := l.m.client.Stats().Delayed; n > 5 {
-			c.t.Errorf("%d things are put off", n)
-		}
+		expect(c.t, l.m.client.Stats().Delayed <= 5,
+			"%d things are put off", l.m.client.Stats().Delayed)
 		wantErr(c.t, "set", l.SetLinger(time.Second), nil)
 		later(2 * time.Second)
 		c.wantNodes(0)

@@ -17,9 +17,7 @@ func TestF080_DoThatDoesNotReturn(t *testing.T) {
 		l := c.lock("a")
 		func() {
 			defer func() {
-				if p := recover(); p != "panic" {
-					c.t.Errorf("recovered %v", p)
-				}
+				wantEq(c.t, "recovered", recover(), "panic")
 			}()
 			err := l.Do(c.t.Context(), func(context.Context, Hold) error { panic("panic") })
 			c.t.Errorf("it returned %v", err)
@@ -55,9 +53,7 @@ func TestTryDo(t *testing.T) {
 		wantState(c.t, a, state.Free, 0)
 		h := mustLock(c.t, b)
 		wantErr(c.t, "locked", a.TryDo(c.t.Context(), work), ErrLocked)
-		if ran != 2 {
-			c.t.Errorf("%d functions ran, want 2", ran)
-		}
+		expect(c.t, ran == 2, "%d functions ran, want 2", ran)
 		mustRelease(c.t, h)
 		synctest.Wait()
 		c.wantNodes(0)

@@ -68,19 +68,16 @@ func isolate(t *testing.T, e *realzk.Ensemble, victim *realzk.Server, synced boo
 	e.Isolate(victim)
 	i.cut = time.Now()
 	told := untilTold(t, i.hold, lossOf(i.hold), i.cut, i.cut.Add(isolationTimeout/2))
-	if n := i.lock.m.client.Session().Connection(); n != 1 {
-		t.Errorf("the holder is on connection %d: it was told by a broken one", n)
-	}
+	n := i.lock.m.client.Session().Connection()
+	expect(t, n == 1, "the holder is on connection %d: it was told by a broken one", n)
 	there, gone := i.outside.misses(t)
 	t.Logf("told %v after the cut; margin: the node was there for another %v, and gone after %v",
 		ms(told.Sub(i.cut)), ms(there.Sub(told)), ms(gone.Sub(told)))
-	if margin := there.Sub(told); margin < isolationTimeout/12 {
-		t.Errorf("the margin is %v, less than what is kept free for clocks, %v", margin, isolationTimeout/12)
-	}
+	expect(t, there.Sub(told) >= isolationTimeout/12,
+		"the margin is %v, less than what is kept free for clocks, %v", there.Sub(told), isolationTimeout/12)
 	granted(t, "the next process", i.next, time.Minute)
-	if next := grantOf(t, i.next); next.Token <= first.Token {
-		t.Errorf("token %d after %d", next.Token, first.Token)
-	}
+	expect(t, grantOf(t, i.next).Token > first.Token,
+		"token %d after %d", grantOf(t, i.next).Token, first.Token)
 	wantErr(t, "the holder, later", i.hold.Err(), ErrLost)
 	return i
 }
@@ -95,9 +92,7 @@ func (i *isolation) recover(t *testing.T) {
 	wantErr(t, "the next process", i.next.Err(), nil)
 	mustRelease(t, i.next)
 	granted(t, "the first process, again", again, time.Minute)
-	if g := grantOf(t, again); g.Token <= token {
-		t.Errorf("token %d after %d", g.Token, token)
-	}
+	expect(t, grantOf(t, again).Token > token, "token %d after %d", grantOf(t, again).Token, token)
 	mustRelease(t, again)
 }
 
@@ -128,9 +123,7 @@ func TestF043_IsolatedLeader(t *testing.T) {
 	i := isolate(t, e, e.Leader(), true)
 	answered := i.inside.lastSeen().Sub(i.cut)
 	t.Logf("the deposed leader answered sync and said that the node exists for %v after the cut", ms(answered))
-	if answered < isolationTimeout {
-		t.Errorf("less than the session timeout, so this test shows nothing")
-	}
+	expect(t, answered >= isolationTimeout, "less than the session timeout, so this test shows nothing")
 	i.recover(t)
 }
 
@@ -163,27 +156,22 @@ func (k *kept) writes(t *testing.T) {
 		granted(t, "another lock", h, time.Minute)
 		mustRelease(t, h)
 	}
-	if isClosed(k.hold.Lost()) {
-		t.Error("Lost has closed")
-	}
+	expect(t, !isClosed(k.hold.Lost()), "Lost has closed")
 	wantErr(t, "the holder", k.hold.Err(), nil)
-	if g := grantOf(t, k.hold); g != k.grant || g.Session != session(k.other.m) {
-		t.Errorf("the grant is %+v, was %+v", g, k.grant)
-	}
+	expect(t, grantOf(t, k.hold) == k.grant && grantOf(t, k.hold).Session == session(k.other.m),
+		"the grant is %+v, was %+v", grantOf(t, k.hold), k.grant)
 	wantErr(t, "the waiter", k.next.Err(), ErrNotGranted)
 }
 
 // done releases the lock: the waiter, whose watch has survived, gets it.
 func (k *kept) done(t *testing.T) {
 	t.Helper()
-	if k.other.m.client.Session().Connection() == 1 {
-		t.Error("the holder's connection never broke, so this test shows nothing")
-	}
+	expect(t, k.other.m.client.Session().Connection() != 1,
+		"the holder's connection never broke, so this test shows nothing")
 	mustRelease(t, k.hold)
 	granted(t, "the waiter", k.next, time.Minute)
-	if g := grantOf(t, k.next); g.Token <= k.grant.Token {
-		t.Errorf("token %d after %d", g.Token, k.grant.Token)
-	}
+	expect(t, grantOf(t, k.next).Token > k.grant.Token,
+		"token %d after %d", grantOf(t, k.next).Token, k.grant.Token)
 	mustRelease(t, k.next)
 }
 

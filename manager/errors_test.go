@@ -25,9 +25,7 @@ func TestErrorText(t *testing.T) {
 			`holdfast: lock "a": locked by another process (1 ahead; waiting for /holdfast/a/x; its node /holdfast/a/x is not ephemeral: delete it if its owner is gone)`},
 		{&Error{Op: "exclusive", Name: "a\n\"b", Err: ErrBadName}, `holdfast: exclusive "a\n\"b": bad lock name`}, // always one line
 	} {
-		if got := test.err.Error(); got != test.want {
-			t.Errorf("got  %s\nwant %s", got, test.want)
-		}
+		wantEq(t, "text", test.err.Error(), test.want)
 	}
 }
 
@@ -39,18 +37,13 @@ func TestErrorsIs(t *testing.T) {
 	for i, a := range all {
 		wrapped := fmt.Errorf("more: %w", &Error{Op: "lock", Name: "a", Err: fmt.Errorf("%w: why", a)})
 		var e *Error
-		if !errors.As(wrapped, &e) || e.Op != "lock" {
-			t.Errorf("%v contains no *Error", wrapped)
-		}
+		expect(t, errors.As(wrapped, &e) && e.Op == "lock", "%v contains no *Error", wrapped)
 		for j, b := range all {
-			if got := errors.Is(wrapped, b); got != (i == j || a == ErrYielding && b == ErrLocked) {
-				t.Errorf("errors.Is(%v, %v) = %t", wrapped, b, got)
-			}
+			expect(t, errors.Is(wrapped, b) == (i == j || a == ErrYielding && b == ErrLocked),
+				"errors.Is(%v, %v) = %t", wrapped, b, errors.Is(wrapped, b))
 		}
 	}
 	for _, err := range []error{errNodeDeleted, errLeaseEnded, errSessionEnded} {
-		if !errors.Is(err, ErrLost) {
-			t.Errorf("%v is not ErrLost", err)
-		}
+		expect(t, errors.Is(err, ErrLost), "%v is not ErrLost", err)
 	}
 }

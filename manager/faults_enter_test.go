@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/jute"
+	"github.com/holdfast-go/holdfast/internal/racing"
 	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/zkio"
 )
@@ -28,22 +29,16 @@ import (
 func TestF010_DirectoryIsEphemeral(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		m := c.open("a")
-		if err := c.srv.CreateEphemeral(session(m), dir, nil); err != nil {
-			c.t.Fatal(err)
-		}
+		wantErr(c.t, "create", c.srv.CreateEphemeral(session(m), dir, nil), nil)
 		l := exclusive(c.t, m, "jobs")
 		c.takeCounts()
 		start := time.Now()
 		_, err := l.Lock(c.t.Context())
 		wantErr(c.t, "lock", err, zkio.ErrNoChildrenForEphemerals)
-		if !strings.Contains(err.Error(), dir) {
-			c.t.Errorf("the error does not name the directory: %v", err)
-		}
-		_, err = l.TryLock(c.t.Context())
-		wantErr(c.t, "trylock", err, zkio.ErrNoChildrenForEphemerals)
-		if d := time.Since(start); d > 0 {
-			c.t.Errorf("it took %v", d)
-		}
+		expect(c.t, strings.Contains(err.Error(), dir),
+			"the error does not name the directory: %v", err)
+		wantErr(c.t, "trylock", errOf(l.TryLock(c.t.Context())), zkio.ErrNoChildrenForEphemerals)
+		expect(c.t, time.Since(start) == 0, "it took %v", time.Since(start))
 		later(time.Minute)
 		c.wantCounts("two attempts", map[verb]int{createNode: 2})
 		wantState(c.t, l, state.Free, 0)
@@ -134,61 +129,52 @@ func refusal(code int32) func(frame []byte) []byte {
 // fails the wait. After any other code, known or not, the client finds out whether
 // the node exists, and the wait goes on.
 func TestF013_UncommonErrors(t *testing.T) {
-	for _, test := range []struct {
-		what    string
+	type test struct {
 		code    int32
 		happens bool // the server executes the request all the same
 		want    error
-	}{
-		{"quota exceeded", -125, false, zkio.ErrQuota},
-		{"throttled", -127, false, nil},
-		{"a code from the future, carried out", -999, true, nil},
-		{"a code from the future, not carried out", -999, false, nil},
-		{"a timeout of the server's, carried out", -122, true, nil},
-	} {
-		t.Run(test.what, func(t *testing.T) {
-			bubble(t, func(c *cluster) {
-				// A directory with data makes the client send a plain create.
-				if err := c.srv.CreateAll(dir, []byte("data")); err != nil {
-					c.t.Fatal(err)
-				}
-				times := 0
-				l := c.lock("a", c.forged(func(op int32, packet []byte) func([]byte) []byte {
-					if op != jute.OpCreate || !strings.Contains(string(packet), dir) || times > 0 {
-						return nil
-					}
-					times++
-					if !test.happens {
-						harmless(packet)
-					}
-					return refusal(test.code)
-				}))
-				h := l.Acquire(c.t.Context())
-				later(time.Minute)
-				if times != 1 {
-					c.t.Fatalf("%d answers were forged, want 1", times)
-				}
-				wantErr(c.t, "grant", settled(c.t, "grant", h.Granted()), test.want)
-				if test.want == nil {
-					c.wantNodes(1)
-					mustRelease(c.t, h)
-				} else {
-					wantErr(c.t, "release", settled(c.t, "release", h.Release()), test.want)
-				}
-				c.wantNodes(0)
-				wantState(c.t, l, state.Free, 0)
-				mustRelease(c.t, mustLock(c.t, l)) // the next attempt is unaffected
-			})
-		})
 	}
+	each(t, map[string]test{
+		"quota exceeded":                          {-125, false, zkio.ErrQuota},
+		"throttled":                               {-127, false, nil},
+		"a code from the future, carried out":     {-999, true, nil},
+		"a code from the future, not carried out": {-999, false, nil},
+		"a timeout of the server's, carried out":  {-122, true, nil},
+	}, func(c *cluster, test test) {
+		// A directory with data makes the client send a plain create.
+		wantErr(c.t, "create", c.srv.CreateAll(dir, []byte("data")), nil)
+		times := 0
+		l := c.lock("a", c.forged(func(op int32, packet []byte) func([]byte) []byte {
+			if op != jute.OpCreate || !strings.Contains(string(packet), dir) || times > 0 {
+				return nil
+			}
+			times++
+			if !test.happens {
+				harmless(packet)
+			}
+			return refusal(test.code)
+		}))
+		h := l.Acquire(c.t.Context())
+		later(time.Minute)
+		if times != 1 {
+			c.t.Fatalf("%d answers were forged, want 1", times)
+		}
+		wantErr(c.t, "grant", settled(c.t, "grant", h.Granted()), test.want)
+		if test.want == nil {
+			c.wantNodes(1)
+			mustRelease(c.t, h)
+		} else {
+			wantErr(c.t, "release", settled(c.t, "release", h.Release()), test.want)
+		}
+		c.wantNodes(0)
+		wantState(c.t, l, state.Free, 0)
+		mustRelease(c.t, mustLock(c.t, l)) // the next attempt is unaffected
+	})
 	// The client refuses to send a request that is too large: the server would
 	// close the connection, again and again.
-	t.Run("too large", func(t *testing.T) {
-		bubble(t, func(c *cluster) {
-			cfg := c.config(strings.Repeat("x", 2<<20)) // part of each node's data
-			_, err := Open(c.t.Context(), cfg)
-			wantErr(c.t, "open", err, zkio.ErrBadArguments)
-		})
+	subtest(t, "too large", func(c *cluster) {
+		cfg := c.config(strings.Repeat("x", 2<<20)) // part of each node's data
+		wantErr(c.t, "open", errOf(Open(c.t.Context(), cfg)), zkio.ErrBadArguments)
 	})
 }
 
@@ -219,9 +205,8 @@ func TestF017_LongQueue(t *testing.T) {
 		c.wantCounts("50 goroutines", map[verb]int{createNode: 1, list: 1})
 		_, err := l.TryLock(c.t.Context())
 		var e *Error
-		if !errors.As(err, &e) || e.Position != ahead || e.Ahead == nil || e.Ahead.Path != dir+"/"+last {
-			c.t.Errorf("trylock: %v, want one that names %d ahead, the nearest %s", err, ahead, last)
-		}
+		expect(c.t, errors.As(err, &e) && e.Position == ahead && e.Ahead != nil && e.Ahead.Path == dir+"/"+last,
+			"trylock: %v, want one that names %d ahead, the nearest %s", err, ahead, last)
 		c.remove(dir + "/" + last)
 		synctest.Wait()
 		c.wantCounts("when the nearest goes", map[verb]int{createNode: 0, list: 1})
@@ -259,11 +244,8 @@ func TestF012_CredentialsRefusedLater(t *testing.T) {
 		later(time.Second)
 		wantErr(c.t, "the waiter", settled(c.t, "grant", w.Granted()), zkio.ErrAuthFailed)
 		start := time.Now()
-		_, err := late.Lock(c.t.Context())
-		wantErr(c.t, "a newcomer", err, zkio.ErrAuthFailed)
-		if d := time.Since(start); d > 10*time.Second {
-			c.t.Errorf("a newcomer waited for %v", d)
-		}
+		wantErr(c.t, "a newcomer", errOf(late.Lock(c.t.Context())), zkio.ErrAuthFailed)
+		expect(c.t, time.Since(start) <= 10*time.Second, "a newcomer waited for %v", time.Since(start))
 
 		refused.Store(false)
 		h.Release()
@@ -274,5 +256,107 @@ func TestF012_CredentialsRefusedLater(t *testing.T) {
 		}
 		mustRelease(c.t, other)
 		mustRelease(c.t, mustLock(c.t, waited))
+	})
+}
+
+// Faults while a process waits, by their numbers in docs/faults.md. More of them
+// are scripts: testdata/scripts/wait.txt.
+
+// During a wait of many hours, with many reconnects, watches accumulate neither in
+// the client nor in the server.
+func TestF035_LongWait(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		cuts := racing.Fewer(300)
+		a, b := c.lock("a"), c.lock("b")
+		h := mustLock(c.t, b)
+		w := a.Acquire(c.t.Context())
+		later(time.Minute)
+		watches, onServer := a.m.client.Stats().Watches, c.srv.AllWatches()
+		if watches != 3 { // the contender ahead, our own node, and the mailbox
+			c.t.Errorf("%d watches, want 3", watches)
+		}
+		for range cuts {
+			c.srv.Faults().Cut(session(a.m))
+			later(time.Minute)
+		}
+		if n := a.m.client.Stats(); n.Watches != watches || n.Reconnects != uint64(cuts) {
+			c.t.Errorf("%d watches after %d reconnects, %d before", n.Watches, n.Reconnects, watches)
+		}
+		expect(c.t, c.srv.AllWatches() == onServer,
+			"the server has %+v, had %+v", c.srv.AllWatches(), onServer)
+		mustRelease(c.t, h)
+		synctest.Wait()
+		wantErr(c.t, "the waiter", w.Err(), nil)
+		mustRelease(c.t, w)
+	})
+}
+
+// A thousand readers in ten processes wait for one writer. All enter when it
+// leaves, and each process lists the queue at most once.
+func TestF039_Herd(t *testing.T) {
+	const processes, goroutines = 10, 100
+	bubble(t, func(c *cluster) {
+		write := mustLock(c.t, c.rw("writer").Writer())
+		var holds []Hold
+		for p := range processes {
+			l := c.rw(fmt.Sprint(p)).Reader()
+			for range goroutines {
+				holds = append(holds, l.Acquire(c.t.Context()))
+			}
+		}
+		synctest.Wait()
+		c.wantNodes(1 + processes)
+		c.takeCounts()
+		mustRelease(c.t, write)
+		synctest.Wait()
+		for _, h := range holds {
+			wantHeld(c.t, "a reader", h)
+		}
+		if got := c.takeCounts(); got[list] > processes || got[lookAtNode]+got[lookAtDir] > 0 || got[createNode]+got[prove]+got[other] > processes {
+			c.t.Errorf("requests: %v", got)
+		}
+		for _, h := range holds {
+			h.Release()
+		}
+		synctest.Wait()
+		c.wantNodes(0)
+	})
+}
+
+// The news of the contender ahead is lost on the way: the waiter looks by itself
+// once in a while.
+func TestF025_WatchIsLost(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a, b := c.lock("a"), c.lock("b")
+		h := mustLock(c.t, a)
+		next := b.Acquire(c.t.Context())
+		later(time.Minute)
+		ahead := ioOf(next).watching.ahead[0] // no step runs that could change it
+		b.m.client.Unwatch(ahead.path, ahead)
+		mustRelease(c.t, h)
+		later(time.Second)
+		pending(c.t, "the grant, whose news is lost", next.Granted())
+		later(2 * rotationTimeout)
+		c.held(next)
+		mustRelease(c.t, next)
+	})
+}
+
+// The same with the news of the reader that an upgrade waits for.
+func TestF025_WatchOfAnUpgradeIsLost(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		reader := c.acquire(c.rw("other").Reader())
+		p := c.rw("p")
+		up := c.acquire(p.Upgradable())
+		u := c.upgrade(up)
+		later(time.Minute)
+		inTheWay := upgradeOf(ioOf(up)).inTheWay // no step runs that could change it
+		p.writer.m.client.Unwatch(inTheWay.path, inTheWay)
+		c.unlock(reader)
+		later(time.Second)
+		u.waits()
+		later(2 * rotationTimeout)
+		u.done()
+		c.unlock(up)
 	})
 }

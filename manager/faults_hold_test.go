@@ -55,15 +55,13 @@ func answersEverythingButWrites(t *testing.T, ask func(m *Manager, node string) 
 		c.srv.Faults().SwallowReply(zktest.Match{Op: zktest.OpMulti, Session: session(a.m), Times: 1 << 30})
 		start := time.Now()
 		<-h.Lost()
-		if d := time.Since(start); d > 5*time.Second {
-			c.t.Errorf("told after %v, want half the session timeout at most", d)
-		}
+		expect(c.t, time.Since(start) <= 5*time.Second,
+			"told after %v, want half the session timeout at most", time.Since(start))
 		wantErr(c.t, "the holder", h.Err(), ErrLost)
 		<-done
 		s := a.m.client.Session()
-		if answered.Load() < 20 {
-			c.t.Errorf("%d answers: the server should have looked healthy", answered.Load())
-		}
+		expect(c.t, answered.Load() >= 20,
+			"%d answers: the server should have looked healthy", answered.Load())
 		c.srv.Faults().Clear()
 		c.srv.Faults().Cut(s.ID()) // ends the call that is waiting for an answer
 		wantErr(c.t, "unlock", h.Unlock(c.t.Context()), ErrLost)
@@ -110,9 +108,8 @@ func TestF052_ReadOnlyServer(t *testing.T) {
 			<-w.Granted().Done()
 			mustRelease(c.t, w)
 		}
-		if asked.Load() || refusals.Load() < 4 {
-			c.t.Errorf("clients asked for read-only servers: %t; %d refusals", asked.Load(), refusals.Load())
-		}
+		expect(c.t, !asked.Load() && refusals.Load() >= 4,
+			"clients asked for read-only servers: %t; %d refusals", asked.Load(), refusals.Load())
 	})
 }
 
@@ -161,9 +158,7 @@ func TestF057_BlockedListeners(t *testing.T) {
 		for range 3 {
 			c.expire(a.m)
 			wantErr(c.t, "the holder", h.Err(), ErrLost)
-			if !isClosed(h.Lost()) || ctx.Err() == nil {
-				c.t.Error("the loss was not reported")
-			}
+			expect(c.t, isClosed(h.Lost()) && ctx.Err() != nil, "the loss was not reported")
 			h.Release()
 			h = mustLock(c.t, b)
 			w := a.Acquire(c.t.Context())

@@ -3,8 +3,13 @@
 package manager
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/futures"
 )
 
 // Faults while a lock is released, and at the end of a manager, by their numbers
@@ -48,9 +53,81 @@ func TestF088_OwnConnection(t *testing.T) {
 		c.srv.ExpireSession(session(c.open("third")))
 		later(time.Minute)
 		wantErr(c.t, "the holder", h.Err(), nil)
-		if now := a.m.client.Session(); now != before || now.Connection() != 1 {
-			c.t.Error("the connection has changed")
-		}
+		expect(c.t, a.m.client.Session() == before && a.m.client.Session().Connection() == 1,
+			"the connection has changed")
 		mustRelease(c.t, h)
 	})
+}
+
+// A countedContext calls onErr each time it is asked whether it has ended, before it says
+// that it has not.
+type countedContext struct {
+	context.Context
+	onErr func()
+}
+
+func (c countedContext) Err() error {
+	c.onErr()
+	return nil
+}
+
+// Shutdown begins while a caller is about to wait: after any of its looks at its context,
+// which stand beside those at the stage of the Manager. The caller is refused, or fails with
+// the other waiters; it does not wait until the holders leave.
+func TestF277_WaiterMeetsShutdown(t *testing.T) {
+	for name, call := range acquirings {
+		for _, what := range []string{"lock", "mutex"} {
+			if what == "mutex" && name == "LockAll" {
+				continue // it takes no Mutex
+			}
+			last := 0 // the look of the call at its context after which it waits
+			for nth := 1; nth <= last+1; nth++ {
+				bubble(t, func(c *cluster) {
+					m := c.open("a")
+					l, _ := m.Exclusive("jobs")
+					var h Hold
+					waits := acquirer(l)
+					if what == "lock" {
+						h = mustLock(c.t, l)
+						ioOf(h).incumbent().revoke(Revocation{}) // newcomers wait
+					} else {
+						waits, _ = m.Mutex("mutex")
+						h, _ = waits.Lock(c.t.Context())
+					}
+					var shut, result futures.Promise[struct{}]
+					shutdown := func() {
+						go func() { shut.Settle(struct{}{}, m.Shutdown(context.Background())) }()
+						<-time.After(time.Second) // until it has failed the waiters
+					}
+					looks := 0
+					ctx := countedContext{c.t.Context(), func() {
+						if looks++; looks == nth {
+							last = nth
+							shutdown()
+						}
+					}}
+					go func() {
+						h, err := call(ctx, waits)
+						result.Settle(struct{}{}, err)
+						h.Release()
+					}()
+					later(10 * time.Second)
+					if looks < nth {
+						shutdown() // it waits already
+					}
+					later(time.Minute)
+					err := settled(c.t, fmt.Sprintf("%s of a %s, after look %d", name, what, nth), result.Future())
+					if !errors.Is(err, ErrLocked) || name != "TryLock" {
+						wantErr(c.t, name, err, ErrClosed)
+					}
+					pending(c.t, "Shutdown", shut.Future())
+					wantHeld(c.t, "the Hold", h)
+					h.Release()
+					later(time.Second)
+					wantErr(c.t, "Shutdown", settled(c.t, "Shutdown", shut.Future()), nil)
+				})
+			}
+			expect(t, last != 0, "%s of a %s does not look at its context", name, what)
+		}
+	}
 }

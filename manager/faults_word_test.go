@@ -84,9 +84,8 @@ func TestF066_SameWordOfAnotherRound(t *testing.T) {
 				}
 				return test.do(w)
 			})
-			if e != test.want || lost != 1 {
-				c.t.Errorf("%s: %v after %d lost races, want %v after one", test.what, e, lost, test.want)
-			}
+			expect(c.t, e == test.want && lost == 1,
+				"%s: %v after %d lost races, want %v after one", test.what, e, lost, test.want)
 			wantState(c.t, l, state.Retained, 1)
 
 			// A caller that still has the old round reaches the new one.
@@ -95,9 +94,8 @@ func TestF066_SameWordOfAnotherRound(t *testing.T) {
 				c.t.Fatalf("%s: an arrival at the old round: %v", test.what, e)
 			}
 			third := newHold(&r.share)
-			if third.Granted() != second.Granted() || third.Granted() == first.Granted() {
-				c.t.Error("the future is not that of the round that counts the hold")
-			}
+			expect(c.t, third.Granted() == second.Granted() && third.Granted() != first.Granted(),
+				"the future is not that of the round that counts the hold")
 			wantState(c.t, l, state.Retained, 2)
 			mustRelease(c.t, third)
 			mustRelease(c.t, second)
@@ -109,38 +107,34 @@ func TestF066_SameWordOfAnotherRound(t *testing.T) {
 // leave, or the lock is lost, or a newcomer enters. That goroutine settles the
 // future itself: none waits for the granter.
 func TestF068_EndedBeforeTheGrantIsTold(t *testing.T) {
-	for _, test := range []struct {
-		what string
+	type test struct {
 		do   func(h Hold)
 		want error
-	}{
-		{"the last holder leaves", func(h Hold) { h.Release() }, nil},
-		{"it is lost", func(h Hold) { h.share.fail(&Error{Op: "test", Err: ErrLost}) }, ErrLost},
-		{"a newcomer enters", func(h Hold) { h.Lock().Acquire(context.Background()).Release() }, nil},
-	} {
-		t.Run(test.what, func(t *testing.T) {
-			bubble(t, func(c *cluster) {
-				m := c.open("a", unobserved)
-				model := mustLock(c.t, exclusive(c.t, m, "model"))
-				l := newLock(m, "/holdfast/lock", queue.Exclusive)
-				setWord(l, state.Pack(state.Fetching, 1))
-				r := l.cur.Load()
-				tr := r.io()
-				tr.tenure = model.share.promises().tenure
-				h := newHold(&r.share)
-				if _, e, _ := r.word.Apply(state.Word.Grant); e != state.Granted {
-					c.t.Fatalf("the grant: %v", e)
-				}
-				pending(c.t, "the grant", h.Granted())
-				test.do(h)
-				wantErr(c.t, "the grant", settled(c.t, "the grant", h.Granted()), test.want)
-				h.Release()
-				synctest.Wait()
-				wantState(c.t, l, state.Free, 0)
-				mustRelease(c.t, model)
-			})
-		})
 	}
+	each(t, map[string]test{
+		"the last holder leaves": {func(h Hold) { h.Release() }, nil},
+		"it is lost":             {func(h Hold) { h.share.fail(&Error{Op: "test", Err: ErrLost}) }, ErrLost},
+		"a newcomer enters":      {func(h Hold) { h.Lock().Acquire(context.Background()).Release() }, nil},
+	}, func(c *cluster, test test) {
+		m := c.open("a", unobserved)
+		model := mustLock(c.t, exclusive(c.t, m, "model"))
+		l := newLock(m, "/holdfast/lock", queue.Exclusive)
+		setWord(l, state.Pack(state.Fetching, 1))
+		r := l.cur.Load()
+		tr := r.io()
+		tr.tenure = model.share.promises().tenure
+		h := newHold(&r.share)
+		if _, e, _ := r.word.Apply(state.Word.Grant); e != state.Granted {
+			c.t.Fatalf("the grant: %v", e)
+		}
+		pending(c.t, "the grant", h.Granted())
+		test.do(h)
+		wantErr(c.t, "the grant", settled(c.t, "the grant", h.Granted()), test.want)
+		h.Release()
+		synctest.Wait()
+		wantState(c.t, l, state.Free, 0)
+		mustRelease(c.t, model)
+	})
 }
 
 // Rounds end and begin as fast as goroutines can take and release the lock. A
@@ -173,9 +167,8 @@ func TestF070_ArrivalsBetweenRounds(t *testing.T) {
 		wg.Wait()
 		synctest.Wait()
 		wantState(c.t, l, state.Free, 0)
-		if s := l.Stats(); s.Rounds < 20 {
-			c.t.Errorf("%d rounds: too few to show anything", s.Rounds)
-		}
+		s := l.Stats()
+		expect(c.t, s.Rounds >= 20, "%d rounds: too few to show anything", s.Rounds)
 
 		// A caller that still has a round that ended long ago.
 		old := l.cur.Load()
@@ -198,9 +191,7 @@ func TestF070_ArrivalsBetweenRounds(t *testing.T) {
 func TestF073_RetriesAreFarApart(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		// A directory with data makes the client send a plain create.
-		if err := c.srv.CreateAll(dir, []byte("data")); err != nil {
-			c.t.Fatal(err)
-		}
+		wantErr(c.t, "create", c.srv.CreateAll(dir, []byte("data")), nil)
 		var busy atomic.Bool
 		var attempts atomic.Int64
 		busy.Store(true)
@@ -217,20 +208,78 @@ func TestF073_RetriesAreFarApart(t *testing.T) {
 			holds = append(holds, l.Acquire(c.t.Context()))
 		}
 		later(time.Minute)
-		if n := attempts.Load(); n < 15 || n > 120 {
-			c.t.Errorf("%d attempts in a minute", n)
-		}
+		expect(c.t, attempts.Load() >= 15 && attempts.Load() <= 120,
+			"%d attempts in a minute", attempts.Load())
 		busy.Store(false)
 		start := time.Now()
 		<-holds[0].Granted().Done()
-		if d := time.Since(start); d > 5*time.Second {
-			c.t.Errorf("granted %v after it worked again", d)
-		}
+		expect(c.t, time.Since(start) <= 5*time.Second,
+			"granted %v after it worked again", time.Since(start))
 		for i, h := range holds {
 			wantErr(c.t, fmt.Sprint(i), h.Err(), nil)
 			h.Release()
 		}
 		synctest.Wait()
 		c.wantNodes(0)
+	})
+}
+
+// One round ends by force while goroutines of the same process arrive. Those that
+// it counts are told; the others are in the next round; none falls in between.
+func TestF066_ForcedEndUnderArrivals(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		l := c.lock("a")
+		for range 50 {
+			first := mustLock(c.t, l)
+			dead := first.share
+			var mu sync.Mutex
+			var holds []Hold
+			start := make(chan struct{})
+			var wg sync.WaitGroup
+			for range 8 {
+				wg.Go(func() {
+					<-start
+					for range 50 {
+						h := l.Acquire(c.t.Context())
+						mu.Lock()
+						holds = append(holds, h)
+						mu.Unlock()
+					}
+				})
+			}
+			wg.Go(func() {
+				<-start
+				for n := 0; n < 100; n = int(l.entries()) % 400 {
+					if dead.word.Load().Holders() > 100 {
+						break
+					}
+				}
+				dead.fail(&Error{Op: "test", Name: "jobs", Err: ErrLost})
+			})
+			close(start)
+			wg.Wait()
+			waitUntil(c.t, "the next round is granted", func() bool {
+				p, n := l.State()
+				return p == state.Retained && n > 0 || l.cur.Load().word.Load().Phase() == state.Free
+			})
+			alive := 0
+			for _, h := range holds {
+				switch err := h.Err(); {
+				case h.share == dead:
+					wantErr(c.t, "a hold of the dead round", err, ErrLost)
+				case err == nil:
+					alive++
+				default:
+					c.t.Errorf("a hold of the next round: %v", err)
+				}
+			}
+			_, n := l.State()
+			expect(c.t, n == alive, "the next round counts %d, but %d are in it", n, alive)
+			for _, h := range append(holds, first) {
+				h.Release()
+			}
+			synctest.Wait()
+			waitUntil(c.t, "the lock is free", func() bool { p, n := l.State(); return p == state.Free && n == 0 })
+		}
 	})
 }

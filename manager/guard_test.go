@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -64,16 +66,14 @@ func TestGuard(t *testing.T) {
 		synctest.Wait()
 		c.wantNodes(1)
 		time.Sleep(time.Second)
-		n, proofs := c.tally(h.Lock().m), h.Lock().m.client.Stats().Proofs
+		client := h.Lock().m.client
+		n, proofs := c.tally(h.Lock().m), client.Stats().Proofs
 		results, err := h.Guard(c.t.Context(),
 			zkio.CreateOp("/made", []byte("x"), nil), zkio.SetOp(account, []byte("1"), 0), zkio.CheckOp(account, 1), zkio.DeleteOp("/made", -1))
-		if err != nil || len(results) != 4 || results[0].Path != "/made" || results[1].Stat.Version != 1 {
-			c.t.Errorf("got %+v, %v", results, err)
-		}
+		expect(c.t, err == nil && len(results) == 4 && results[0].Path == "/made" && results[1].Stat.Version == 1,
+			"got %+v, %v", results, err)
 		n.want("a guarded transaction", "multi=1")
-		if now := h.Lock().m.client.Stats().Proofs; now != proofs+1 {
-			c.t.Errorf("the lease was renewed %d times, want once", now-proofs)
-		}
+		wantEq(c.t, "renewals of the lease", client.Stats().Proofs-proofs, 1)
 		book.want("after it", "1", 1)
 		nested, err := h.Reenter()
 		wantErr(c.t, "reenter", err, nil)
@@ -125,9 +125,8 @@ func TestGuardRefuses(t *testing.T) {
 		}
 		n.want("refusing", "")
 		for _, path := range []string{"/zookeepers", dir + "/data", dir + "s", "/holdfast"} {
-			if _, err := h.Guard(c.t.Context(), zkio.CheckOp(path, 77)); errors.Is(err, zkio.ErrBadArguments) {
-				c.t.Errorf("%s: %v", path, err)
-			}
+			_, err := h.Guard(c.t.Context(), zkio.CheckOp(path, 77))
+			expect(c.t, !errors.Is(err, zkio.ErrBadArguments), "%s: %v", path, err)
 		}
 		c.unlock(h)
 	})
@@ -156,9 +155,7 @@ func TestGuardedOperationFails(t *testing.T) {
 				if errors.Is(err, ErrLost) || errors.Is(err, ErrUnknownOutcome) || !strings.Contains(fmt.Sprint(err), fmt.Sprintf("operation %d: ", at)) {
 					c.t.Errorf("operation %d: got %v", at, err)
 				}
-				if len(results) != len(ops) {
-					c.t.Errorf("operation %d: %d results", at, len(results))
-				}
+				expect(c.t, len(results) == len(ops), "operation %d: %d results", at, len(results))
 				for i, res := range results {
 					if (res.Err != nil) != (i == at) || i == at && !errors.Is(res.Err, test.want) {
 						c.t.Errorf("operation %d: results %+v", at, results)
@@ -198,18 +195,17 @@ func TestGuardTriesAgainWhatWasNotSent(t *testing.T) {
 		away     time.Duration
 		meantime func(g *guarded)
 		want     error
-		data     string
+		written  int32
 	}
 	each(t, map[string]trial{
-		"the caller waits":     {3 * time.Second, func(*guarded) {}, nil, "1"},
-		"the caller has gone":  {3 * time.Second, func(g *guarded) { g.stage.Store(guardGivenUp) }, nil, "0"},
-		"the lock is released": {3 * time.Second, func(g *guarded) { g.hold.Release() }, ErrReleased, "0"},
-		"the lock is lost":     {20 * time.Second, func(*guarded) {}, ErrLost, "0"},
+		"the caller waits":     {3 * time.Second, func(*guarded) {}, nil, 1},
+		"the caller has gone":  {3 * time.Second, func(g *guarded) { g.stage.Store(guardGivenUp) }, nil, 0},
+		"the lock is released": {3 * time.Second, func(g *guarded) { g.hold.Release() }, ErrReleased, 0},
+		"the lock is lost":     {20 * time.Second, func(*guarded) {}, ErrLost, 0},
 	}, func(c *cluster, test trial) {
-		c.account()
-		l := c.lock("a")
+		book, l := c.account(), c.lock("a")
 		h := mustLock(c.t, l)
-		g := &guarded{hold: h, ops: []zkio.Op{zkio.CheckOp(grantOf(c.t, h).Path, -1), zkio.SetOp(account, []byte("1"), -1)}, done: make(chan struct{})}
+		g := &guarded{hold: h, ops: []zkio.Op{zkio.CheckOp(grantOf(c.t, h).Path, -1), zkio.SetOp(account, []byte("0"), -1)}, done: make(chan struct{})}
 		c.away("a", test.away)
 		synctest.Wait()
 		// As if the connection had broken when a worker had taken the task: while
@@ -228,12 +224,10 @@ func TestGuardTriesAgainWhatWasNotSent(t *testing.T) {
 		if g.stage.Load() != guardGivenUp {
 			<-g.done
 			wantErr(c.t, "guard", g.err, test.want)
-		} else if isClosed(g.done) {
-			c.t.Error("it went on")
+		} else {
+			expect(c.t, !isClosed(g.done), "it went on")
 		}
-		if got, _, _ := c.srv.Get(account); string(got) != test.data {
-			c.t.Errorf("the node has %q, want %q", got, test.data)
-		}
+		book.want("in the end", "0", test.written)
 		h.Release()
 	})
 }
@@ -245,13 +239,11 @@ func TestF055_GuardedWritesAreTrue(t *testing.T) {
 		seconds := max(racing.Fewer(300), 60)
 		c.account()
 		l := c.lock("a")
-		type count struct{ done, refused, unknown int }
-		counts := make(chan count, 16)
-		ctx, cancel := context.WithTimeout(c.t.Context(), time.Duration(seconds)*time.Second)
-		defer cancel()
-		for range cap(counts) {
-			go func() {
-				var n count
+		var done, refused, unknown atomic.Int32
+		ctx := withTimeout(c.t, time.Duration(seconds)*time.Second)
+		var writers sync.WaitGroup
+		for range 16 {
+			writers.Go(func() {
 				for ctx.Err() == nil {
 					h, err := l.Lock(ctx)
 					if err != nil {
@@ -261,54 +253,43 @@ func TestF055_GuardedWritesAreTrue(t *testing.T) {
 						bounded, stop := context.WithTimeout(ctx, 700*time.Millisecond)
 						switch err := write(bounded, h, "x"); {
 						case err == nil:
-							n.done++
+							done.Add(1)
 						case errors.Is(err, ErrUnknownOutcome):
-							n.unknown++
+							unknown.Add(1)
 						default:
-							n.refused++
+							refused.Add(1)
 						}
 						stop()
 						time.Sleep(50 * time.Millisecond)
 					}
 					h.Release()
 				}
-				counts <- n
-			}()
+			})
 		}
-		for i := 0; ctx.Err() == nil; i++ {
-			time.Sleep(time.Second)
-			switch i % 6 {
-			case 0:
-				c.srv.Faults().Cut(session(l.m))
-			case 1:
-				c.srv.Faults().DropReply(zktest.Match{Session: session(l.m), Path: account, Times: 3})
-			case 2:
-				c.srv.Faults().DropRequest(zktest.Match{Session: session(l.m), Path: account, Times: 3})
-			case 3:
-				c.away("a", 2*time.Second)
-			case 4:
+		faults := []func(){
+			func() { c.srv.Faults().Cut(session(l.m)) },
+			func() { c.srv.Faults().DropReply(zktest.Match{Session: session(l.m), Path: account, Times: 3}) },
+			func() { c.srv.Faults().DropRequest(zktest.Match{Session: session(l.m), Path: account, Times: 3}) },
+			func() { c.away("a", 2*time.Second) },
+			func() {
 				for _, name := range c.nodes() {
 					_ = c.srv.Delete(dir + "/" + name) // it may have gone by itself
 				}
-			case 5:
-				c.srv.ExpireSession(session(l.m))
-			}
+			},
+			func() { c.srv.ExpireSession(session(l.m)) },
 		}
-		var all count
-		for range cap(counts) {
-			n := <-counts
-			all.done += n.done
-			all.refused += n.refused
-			all.unknown += n.unknown
+		for i := 0; ctx.Err() == nil; i++ {
+			time.Sleep(time.Second)
+			faults[i%len(faults)]()
 		}
+		writers.Wait()
 		later(time.Minute)
 		_, stat, _ := c.srv.Get(account)
-		if n := int(stat.Version); n < all.done || n > all.done+all.unknown {
-			c.t.Errorf("%d writes happened; %d are said to have, and of %d it is not known", n, all.done, all.unknown)
-		}
-		if all.done < seconds/3 || all.refused < seconds/30 || all.unknown < seconds/30 {
-			c.t.Errorf("too little happened: %+v", all)
-		}
+		d, r, u := done.Load(), refused.Load(), unknown.Load()
+		expect(c.t, stat.Version >= d && stat.Version <= d+u,
+			"%d writes happened; %d are said to have, and of %d it is not known", stat.Version, d, u)
+		least := int32(seconds / 30)
+		expect(c.t, d >= 10*least && r >= least && u >= least, "too little happened: %d, %d refused, %d unknown", d, r, u)
 	})
 }
 
@@ -317,32 +298,31 @@ func TestF055_GuardedWritesAreTrue(t *testing.T) {
 func TestGet(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		a, b := c.lock("a"), c.lock("b")
-		wantErr(c.t, "create", c.srv.CreateAll("/data", []byte("0")), nil)
+		c.account()
+		get := func(h Hold, path string) error {
+			_, _, err := h.Get(c.t.Context(), path)
+			return err
+		}
 		for i := range 20 {
 			h := mustLock(c.t, []*Lock{a, b}[i%2])
-			data, stat, err := h.Get(c.t.Context(), "/data")
+			data, stat, err := h.Get(c.t.Context(), account)
 			if err != nil || string(data) != strconv.Itoa(i) || stat.Version != int32(i) {
 				c.t.Fatalf("%q, version %d, %v; want %d", data, stat.Version, err, i)
 			}
-			_, err = h.Guard(c.t.Context(), zkio.SetOp("/data", []byte(strconv.Itoa(i+1)), stat.Version))
-			wantErr(c.t, "guard", err, nil)
+			guarded := errOf(h.Guard(c.t.Context(), zkio.SetOp(account, []byte(strconv.Itoa(i+1)), stat.Version)))
+			wantErr(c.t, "guard", guarded, nil)
 			mustRelease(c.t, h)
 		}
 		h := mustLock(c.t, a)
-		_, _, err := h.Get(c.t.Context(), "/missing")
-		wantErr(c.t, "missing", err, zkio.ErrNoNode)
-		_, _, err = h.Get(c.t.Context(), "relative")
-		wantErr(c.t, "relative", err, zkio.ErrBadArguments)
+		wantErr(c.t, "missing", get(h, "/missing"), zkio.ErrNoNode)
+		wantErr(c.t, "relative", get(h, "relative"), zkio.ErrBadArguments)
 		wantErr(c.t, "the hold", h.Err(), nil)
 		c.takeCounts()
-		_, _, err = h.Get(c.t.Context(), "/data")
-		wantErr(c.t, "get", err, nil)
+		wantErr(c.t, "get", get(h, account), nil)
 		c.wantCounts("get", map[verb]int{prove: 1, lookAtDir: 1})
-		_, _, err = Hold{}.Get(c.t.Context(), "/data")
-		wantErr(c.t, "zero", err, ErrReleased)
+		wantErr(c.t, "zero", get(Hold{}, account), ErrReleased)
 		mustRelease(c.t, h)
-		_, _, err = h.Get(c.t.Context(), "/data")
-		wantErr(c.t, "released", err, ErrReleased)
+		wantErr(c.t, "released", get(h, account), ErrReleased)
 	})
 }
 
@@ -356,39 +336,31 @@ func TestGetOfAStaleHolder(t *testing.T) {
 		data, _, err := h.Get(c.t.Context(), "/data")
 		wantErr(c.t, "get", err, ErrLost)
 		wantErr(c.t, "the hold", h.Err(), ErrLost)
-		if data != nil {
-			c.t.Errorf("it read %q", data)
-		}
+		expect(c.t, data == nil, "it read %q", data)
 	})
 }
 
 // If an answer to Get is lost, it asks again, as long as the lock is held and ctx
 // has not ended; its outcome is never unknown.
 func TestGetAsksAgain(t *testing.T) {
-	for name, loss := range losses {
-		for _, op := range []zktest.Op{zktest.OpMulti, zktest.OpGetData} {
-			t.Run(fmt.Sprintf("%s/%v", name, op), func(t *testing.T) {
-				bubble(t, func(c *cluster) {
-					a := c.lock("a")
-					wantErr(c.t, "create", c.srv.CreateAll("/data", []byte("0")), nil)
-					h := mustLock(c.t, a)
-					later(time.Second)
-					f := loss(c, zktest.Match{Op: op, Session: session(a.m), Times: 1})
-					data, _, err := h.Get(c.t.Context(), "/data")
-					if err != nil || string(data) != "0" || f.Hits() != 1 {
-						c.t.Errorf("%q, %v, after %d losses", data, err, f.Hits())
-					}
-					refused := c.srv.Faults().Refuse()
-					c.srv.Faults().CutAll()
-					_, _, err = h.Get(withTimeout(c.t, time.Second), "/data")
-					wantErr(c.t, "in an outage", err, context.DeadlineExceeded)
-					saysOutage(c.t, "in an outage", err, "no connection for ")
-					_, _, err = h.Get(c.t.Context(), "/data")
-					wantErr(c.t, "in a long outage", err, ErrLost)
-					refused.Remove()
-					h.Release()
-				})
-			})
-		}
+	for _, op := range []zktest.Op{zktest.OpMulti, zktest.OpGetData} {
+		each(t, losses, func(c *cluster, loss func(*cluster, zktest.Match) *zktest.Fault) {
+			a := c.lock("a")
+			c.account()
+			h := mustLock(c.t, a)
+			later(time.Second)
+			f := loss(c, zktest.Match{Op: op, Session: session(a.m), Times: 1})
+			data, _, err := h.Get(c.t.Context(), account)
+			expect(c.t, err == nil && string(data) == "0" && f.Hits() == 1, "%q, %v, after %d losses", data, err, f.Hits())
+			refused := c.srv.Faults().Refuse()
+			c.srv.Faults().CutAll()
+			_, _, err = h.Get(withTimeout(c.t, time.Second), account)
+			wantErr(c.t, "in an outage", err, context.DeadlineExceeded)
+			saysOutage(c.t, "in an outage", err, "no connection for ")
+			_, _, err = h.Get(c.t.Context(), account)
+			wantErr(c.t, "in a long outage", err, ErrLost)
+			refused.Remove()
+			h.Release()
+		})
 	}
 }

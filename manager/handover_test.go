@@ -49,9 +49,8 @@ func (c *cluster) wantNext(h Hold, before uint64) uint64 {
 	c.t.Helper()
 	c.held(h)
 	g := grantOf(c.t, h)
-	if g.Token <= before || g.Token != c.czxid(g.Path) {
-		c.t.Errorf("%s: token %d after %d; the czxid of %s is %d", describe(h), g.Token, before, g.Path, c.czxid(g.Path))
-	}
+	expect(c.t, g.Token > before && g.Token == c.czxid(g.Path),
+		"%s: token %d after %d; the czxid of %s is %d", describe(h), g.Token, before, g.Path, c.czxid(g.Path))
 	return g.Token
 }
 
@@ -79,9 +78,8 @@ func TestRealServerRequests(t *testing.T) {
 		}
 		after := m.client.Stats().Sent
 		for op, want := range map[string]uint64{"multi": times, "delete": times, "getData": 0, "getChildren2": 0, "create": 0, "sync": 0, "exists": 0} {
-			if got := after[op] - before[op]; got != want {
-				t.Errorf("%s: %d × %s for %d × Lock and Unlock, want %d", l.kind, got, op, times, want)
-			}
+			expect(t, after[op]-before[op] == want,
+				"%s: %d × %s for %d × Lock and Unlock, want %d", l.kind, after[op]-before[op], op, times, want)
 		}
 		h := mustLock(t, l)
 		token := grantOf(t, h).Token
@@ -92,23 +90,18 @@ func TestRealServerRequests(t *testing.T) {
 			mustRelease(t, h)
 			g := s.granted(next)
 			after := m.client.Stats().Sent
-			if g.Token <= token {
-				t.Errorf("%s: token %d after %d", l.kind, g.Token, token)
-			}
-			if nodes := s.queue(l); len(nodes) != 1 || !strings.HasSuffix(g.Path, "/"+nodes[0]) {
-				t.Errorf("%s: the queue is %v, the node %s", l.kind, nodes, g.Path)
-			}
-			if n := after["delete"] - before["delete"]; n != 0 {
-				t.Errorf("%s: %d × delete", l.kind, n)
-			}
+			expect(t, g.Token > token, "%s: token %d after %d", l.kind, g.Token, token)
+			nodes := s.queue(l)
+			expect(t, len(nodes) == 1 && strings.HasSuffix(g.Path, "/"+nodes[0]),
+				"%s: the queue is %v, the node %s", l.kind, nodes, g.Path)
+			expect(t, after["delete"]-before["delete"] == 0,
+				"%s: %d × delete", l.kind, after["delete"]-before["delete"])
 			if after["multi"]-before["multi"] != 1 || after["getChildren2"] != before["getChildren2"] {
 				slow++
 			}
 			h, token = next, g.Token
 		}
-		if slow > times/2 {
-			t.Errorf("%s: %d of %d took more than one request", l.kind, slow, times)
-		}
+		expect(t, slow <= times/2, "%s: %d of %d took more than one request", l.kind, slow, times)
 		mustRelease(t, h)
 	}
 }
@@ -118,38 +111,32 @@ func TestRealServerRequests(t *testing.T) {
 // time, the next holder looks at its own node as well if its last look at the queue
 // was 100 ms ago.
 func TestHandRoundCost(t *testing.T) {
-	for _, test := range []struct{ processes, ms, reads int }{
+	type round struct{ processes, ms, reads int }
+	eachOf(t, []round{
 		{2, 0, 2}, {3, 0, 3}, {10, 0, 4},
 		{2, 60, 3}, {2, 90, 3}, {3, 40, 4}, {3, 60, 4}, {3, 90, 4}, {10, 60, 4}, {10, 90, 4},
-	} {
-		t.Run(fmt.Sprintf("%d processes/%d ms", test.processes, test.ms), func(t *testing.T) {
-			handRoundCost(t, test.processes, time.Duration(test.ms)*time.Millisecond, test.reads)
-		})
-	}
-}
-
-func handRoundCost(t *testing.T, processes int, hold time.Duration, reads int) {
-	bubble(t, func(c *cluster) {
-		holds, ms := c.queueUp(processes)
+	}, func(c *cluster, r round) {
+		holds, ms := c.queueUp(r.processes)
+		work := func() { later(time.Duration(r.ms) * time.Millisecond) }
 		var token uint64
 		turn := func() {
 			c.t.Helper()
 			token = c.wantNext(holds[0], token)
-			later(hold)
+			work()
 			holds = append(holds[1:], c.handOver(holds[0]))
 		}
-		for range 3 * processes { // until each has queued like this
+		for range 3 * r.processes { // until each has queued like this
 			turn()
 		}
 		n := c.tally(ms...)
-		for range 3 * processes {
+		for range 3 * r.processes {
 			turn()
-			if got := n.take("a turn"); got["multi"] != 1 || len(got) > 3 || got["getChildren2"]+got["getData"] > reads {
-				c.t.Errorf("a turn: %v", got)
-			}
+			got := n.take("a turn")
+			expect(c.t, got["multi"] == 1 && len(got) <= 3 && got["getChildren2"]+got["getData"] <= r.reads,
+				"a turn: %v", got)
 		}
-		for range processes {
-			later(hold)
+		for range r.processes {
+			work()
 			next := waitBehind(c.t, holds[0])
 			n := c.tally(holds[1].Lock().m)
 			mustRelease(c.t, holds[0])
@@ -169,30 +156,26 @@ func handRoundCost(t *testing.T, processes int, hold time.Duration, reads int) {
 // node.
 func TestF081_LostHandOver(t *testing.T) {
 	for what, take := range kinds {
-		for name, loss := range losses {
-			for _, recovery := range []zktest.Op{0, zktest.OpDelete, zktest.OpSync, zktest.OpGetChildren2} {
-				t.Run(fmt.Sprintf("%s/%s/%v", what, name, recovery), func(t *testing.T) {
-					bubble(t, func(c *cluster) {
-						l := take(c)
-						h := mustLock(c.t, l)
-						token := grantOf(c.t, h).Token
-						next := waitBehind(c.t, h)
-						f := loss(c, zktest.Match{Op: zktest.OpMulti, Session: session(l.m), Path: dir, Times: 1})
-						if recovery != 0 {
-							c.lossAt(dropReply, l.m, recovery)
-						}
-						wantErr(c.t, "the release", h.Unlock(c.t.Context()), nil)
-						later(10 * time.Second)
-						if f.Hits() != 1 {
-							c.t.Fatalf("%d requests were lost", f.Hits())
-						}
-						c.wantNext(next, token)
-						c.wantNodes(1)
-						c.unlock(next)
-						c.wantNodes(0)
-					})
+		for _, recovery := range []zktest.Op{0, zktest.OpDelete, zktest.OpSync, zktest.OpGetChildren2} {
+			t.Run(fmt.Sprintf("%s/%v", what, recovery), func(t *testing.T) {
+				each(t, losses, func(c *cluster, loss func(*cluster, zktest.Match) *zktest.Fault) {
+					l := take(c)
+					h := mustLock(c.t, l)
+					token := grantOf(c.t, h).Token
+					next := waitBehind(c.t, h)
+					f := loss(c, zktest.Match{Op: zktest.OpMulti, Session: session(l.m), Path: dir, Times: 1})
+					if recovery != 0 {
+						c.lossAt(dropReply, l.m, recovery)
+					}
+					mustRelease(c.t, h)
+					later(10 * time.Second)
+					wantEq(c.t, "requests that were lost", f.Hits(), 1)
+					c.wantNext(next, token)
+					c.wantNodes(1)
+					c.unlock(next)
+					c.wantNodes(0)
 				})
-			}
+			})
 		}
 	}
 }
@@ -200,7 +183,7 @@ func TestF081_LostHandOver(t *testing.T) {
 // The list behind the request that queues fails, in each way: the waiter is granted
 // the lock nevertheless, and there is one node.
 func TestF081_ListAlongFails(t *testing.T) {
-	for name, fault := range map[string]func(f *zktest.Faults, m zktest.Match) *zktest.Fault{
+	faults := map[string]func(f *zktest.Faults, m zktest.Match) *zktest.Fault{
 		"swallow reply": (*zktest.Faults).SwallowReply, "drop reply": (*zktest.Faults).DropReply,
 		"swallow request": (*zktest.Faults).SwallowRequest, "drop request": (*zktest.Faults).DropRequest,
 		"throttled": func(f *zktest.Faults, m zktest.Match) *zktest.Fault { return f.FailRequest(m, -127) },
@@ -208,57 +191,43 @@ func TestF081_ListAlongFails(t *testing.T) {
 		"moved":     func(f *zktest.Faults, m zktest.Match) *zktest.Fault { return f.FailReply(m, -118) },
 		"no node":   func(f *zktest.Faults, m zktest.Match) *zktest.Fault { return f.FailReply(m, -101) },
 		"expired":   func(f *zktest.Faults, m zktest.Match) *zktest.Fault { return f.FailReply(m, -112) },
-	} {
-		for _, handover := range []bool{false, true} {
-			t.Run(fmt.Sprint(name, handover), func(t *testing.T) {
-				bubble(t, func(c *cluster) {
-					a, b := c.lock("a"), c.lock("b")
-					h := mustLock(c.t, a)
-					_, err := b.TryLock(c.t.Context())
-					wantErr(c.t, "beside a holder", err, ErrLocked)
-					var w, other Hold
-					if handover {
-						other = b.Acquire(c.t.Context())
-						synctest.Wait()
-						next := waitBehind(c.t, h)
-						mustRelease(c.t, h) // a learns that others are there
-						synctest.Wait()
-						h = other
-						third := c.lock("third").Acquire(c.t.Context())
-						synctest.Wait()
-						w = waitBehind(c.t, h)
-						f := fault(c.srv.Faults(), zktest.Match{Op: zktest.OpGetChildren2, Session: session(b.m), Path: dir, Times: 1})
-						h.Release()
-						later(20 * time.Second)
-						c.held(next)
-						if f.Hits() != 1 {
-							c.t.Errorf("%d hits", f.Hits())
-						}
-						next.Release()
-						later(5 * time.Second)
-						c.held(third)
-						third.Release()
-					} else {
-						f := fault(c.srv.Faults(), zktest.Match{Op: zktest.OpGetChildren2, Session: session(b.m), Path: dir, Times: 1})
-						w = b.Acquire(c.t.Context())
-						later(20 * time.Second)
-						if f.Hits() != 1 {
-							c.t.Errorf("%d hits", f.Hits())
-						}
-						pending(c.t, "b", w.Granted())
-						h.Release()
-					}
-					later(20 * time.Second)
-					c.held(w)
-					c.wantNodes(1)
-					mustRelease(c.t, w)
-					c.wantNodes(0)
-					if n := b.m.client.Stats().Watches; n != 1 { // the mailbox
-						c.t.Errorf("%d watches left, want 1", n)
-					}
-				})
-			})
-		}
+	}
+	for _, handover := range []bool{false, true} {
+		each(t, faults, func(c *cluster, fault func(*zktest.Faults, zktest.Match) *zktest.Fault) {
+			a, b := c.lock("a"), c.lock("b")
+			h := mustLock(c.t, a)
+			wantErr(c.t, "beside a holder", errOf(b.TryLock(c.t.Context())), ErrLocked)
+			list := zktest.Match{Op: zktest.OpGetChildren2, Session: session(b.m), Path: dir, Times: 1}
+			var w Hold
+			if handover {
+				other := c.acquire(b)
+				next := c.handOver(h) // a learns that others are there
+				third := c.acquire(c.lock("third"))
+				w = waitBehind(c.t, other)
+				f := fault(c.srv.Faults(), list)
+				other.Release()
+				later(20 * time.Second)
+				c.held(next)
+				wantEq(c.t, "hits", f.Hits(), 1)
+				next.Release()
+				later(5 * time.Second)
+				c.held(third)
+				third.Release()
+			} else {
+				f := fault(c.srv.Faults(), list)
+				w = b.Acquire(c.t.Context())
+				later(20 * time.Second)
+				wantEq(c.t, "hits", f.Hits(), 1)
+				pending(c.t, "b", w.Granted())
+				h.Release()
+			}
+			later(20 * time.Second)
+			c.held(w)
+			c.wantNodes(1)
+			mustRelease(c.t, w)
+			c.wantNodes(0)
+			wantEq(c.t, "watches, with the mailbox", b.m.client.Stats().Watches, 1)
+		})
 	}
 }
 
@@ -336,12 +305,10 @@ func TestHandOverWhereTheDirectoryMayNotBeWrittenAnyMore(t *testing.T) {
 			token := grantOf(s.t, h).Token
 			next := waitBehind(s.t, h)
 			mustRelease(s.t, h)
-			if g := s.granted(next); g.Token <= token {
-				s.t.Errorf("token %d after %d", g.Token, token)
-			}
-			if names, _, err := s.session(owner).Children(theirs.Path()); err != nil || len(names) != 1 {
-				s.t.Errorf("the queue is %v, %v", names, err)
-			}
+			g := s.granted(next)
+			expect(s.t, g.Token > token, "token %d after %d", g.Token, token)
+			names, _, err := s.session(owner).Children(theirs.Path())
+			expect(s.t, err == nil && len(names) == 1, "the queue is %v, %v", names, err)
 			h = next
 		}
 		mustRelease(s.t, h)
@@ -403,9 +370,8 @@ func TestF083_HandOverWithoutPermission(t *testing.T) {
 		ctx, cancel := context.WithTimeoutCause(c.t.Context(), time.Minute, errGaveUp)
 		defer cancel()
 		err := l.m.Shutdown(ctx)
-		if errors.Is(err, errGaveUp) || !errors.As(err, new(*Error)) || !strings.Contains(err.Error(), "jobs") {
-			c.t.Errorf("Shutdown does not say which node stayed: %v", err)
-		}
+		expect(c.t, !errors.Is(err, errGaveUp) && errors.As(err, new(*Error)) && strings.Contains(err.Error(), "jobs"),
+			"Shutdown does not say which node stayed: %v", err)
 		wantErr(c.t, "the next round", settled(c.t, "its grant", next.Granted()), ErrClosed)
 		c.wantNodes(0)
 	})

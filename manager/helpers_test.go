@@ -3,9 +3,11 @@
 package manager
 
 import (
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
@@ -45,14 +47,32 @@ var kinds = map[string]func(c *cluster) *Lock{
 	"write":     func(c *cluster) *Lock { return c.rw("a").Writer() },
 }
 
+// subtest runs test in a bubble, as a subtest called name.
+func subtest(t *testing.T, name string, test func(c *cluster)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { bubble(t, test) })
+}
+
 // each runs test in a bubble of its own for each of the cases.
 func each[T any](t *testing.T, cases map[string]T, test func(c *cluster, v T)) {
 	t.Helper()
 	for name, v := range cases {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(c *cluster) { test(c, v) })
-		})
+		subtest(t, name, func(c *cluster) { test(c, v) })
 	}
+}
+
+// eachOf runs test in a bubble of its own for each of the values.
+func eachOf[T any](t *testing.T, values []T, test func(c *cluster, v T)) {
+	t.Helper()
+	for _, v := range values {
+		subtest(t, fmt.Sprint(v), func(c *cluster) { test(c, v) })
+	}
+}
+
+// either runs test in a bubble of its own for false and for true.
+func either(t *testing.T, test func(c *cluster, v bool)) {
+	t.Helper()
+	eachOf(t, []bool{false, true}, test)
 }
 
 // acquire acquires l, and returns when it is held or its place in the queue is
@@ -61,6 +81,44 @@ func (c *cluster) acquire(l *Lock) Hold {
 	h := l.Acquire(c.t.Context())
 	synctest.Wait()
 	return h
+}
+
+// expect fails the test with a message unless ok is true.
+func expect(t testing.TB, ok bool, format string, args ...any) {
+	t.Helper()
+	if !ok {
+		t.Errorf(format, args...)
+	}
+}
+
+// wantEq checks that got is want.
+func wantEq[T comparable](t testing.TB, what string, got, want T) {
+	t.Helper()
+	expect(t, got == want, "%s: got %v, want %v", what, got, want)
+}
+
+// wantTook checks how much time has passed since start.
+func wantTook(t testing.TB, start time.Time, least, most time.Duration) {
+	t.Helper()
+	took := time.Since(start)
+	expect(t, took >= least && took <= most, "it took %v, want %v to %v", took, least, most)
+}
+
+// errOf returns the error of a call whose result does not matter.
+func errOf[T any](_ T, err error) error { return err }
+
+// wantNothingSent checks that no requests were sent since the counts were taken last.
+func (c *cluster) wantNothingSent() {
+	c.t.Helper()
+	sent := c.takeCounts()
+	expect(c.t, len(sent) == 0, "requests: %v", sent)
+}
+
+// wantNoLossLogged checks that the managers have not logged the loss of a lock.
+func (c *cluster) wantNoLossLogged() {
+	c.t.Helper()
+	lost := c.log.with("holdfast: lost")
+	expect(c.t, len(lost) == 0, "logged %q", lost)
 }
 
 // describe names a hold in a failure message.

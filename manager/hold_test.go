@@ -61,9 +61,7 @@ func TestF065_OldHoldAfterItsSlotIsReused(t *testing.T) {
 					olds = append(olds, h)
 				}
 			}
-			if reused == 0 {
-				t.Error("no slot was used again: this test shows nothing")
-			}
+			expect(t, reused != 0, "no slot was used again: this test shows nothing")
 			for _, h := range kept {
 				h.Release()
 			}
@@ -113,9 +111,7 @@ func TestF065_EveryEntryHasItsOwnHandle(t *testing.T) {
 	wg.Go(func() {
 		for last := uint64(0); last < goroutines*times; runtime.Gosched() {
 			n := l.Stats().Entries
-			if n < last {
-				t.Errorf("%d entries after %d", n, last)
-			}
+			expect(t, n >= last, "%d entries after %d", n, last)
 			last = n
 		}
 	})
@@ -155,9 +151,7 @@ func TestLastGenerationIsRetired(t *testing.T) {
 	for _, other := range holds {
 		other.Release()
 	}
-	if h.Depth() != 0 {
-		t.Error("the old hold is alive")
-	}
+	expect(t, h.Depth() == 0, "the old hold is alive")
 }
 
 // The handles of a holder can be released in any order. The last one takes back
@@ -217,12 +211,10 @@ func TestF075_TooManyHandles(t *testing.T) {
 		wantErr(c.t, "reenter", err, ErrTooManyHolders)
 		_, err = l.Lock(ctx)
 		wantErr(c.t, "lock", err, ErrTooManyHolders)
-		if n := strings.Count(fmt.Sprint(err), "holdfast: "); n != 1 {
-			c.t.Errorf("the error says holdfast %d times: %v", n, err)
-		}
-		if h.Depth() != state.MaxDepth || h.slot.word.Load().Generation() != h.gen {
-			c.t.Error("a refusal has changed the word")
-		}
+		n := strings.Count(fmt.Sprint(err), "holdfast: ")
+		expect(c.t, n == 1, "the error says holdfast %d times: %v", n, err)
+		expect(c.t, h.Depth() == state.MaxDepth && h.slot.word.Load().Generation() == h.gen,
+			"a refusal has changed the word")
 		setHandles(h.slot, h.gen, 2)
 		mustRelease(c.t, last)
 		mustRelease(c.t, h)
@@ -345,9 +337,8 @@ func TestContextsOfALongHold(t *testing.T) {
 		churn(1000)
 		before := liveHeap()
 		churn(20_000)
-		if grown := liveHeap() - before; grown > 500_000 {
-			c.t.Errorf("20000 cancelled contexts left %d bytes behind", grown)
-		}
+		grown := liveHeap() - before
+		expect(c.t, grown <= 500_000, "20000 cancelled contexts left %d bytes behind", grown)
 		mustRelease(c.t, h)
 	})
 }
@@ -356,49 +347,45 @@ func TestContextsOfALongHold(t *testing.T) {
 // even while the server does not answer and the pool's goroutines wait for it.
 func TestNothingBlocks(t *testing.T) {
 	for _, phase := range phases {
-		t.Run(phase.name, func(t *testing.T) {
-			bubble(t, func(c *cluster) {
-				s := &scene{cluster: c, a: c.lock("a"), b: c.lock("b")}
-				phase.enter(s)
-				hole := c.srv.Faults().BlackholeAll()
-				start := time.Now()
-				for range 3 * defaultWorkers {
-					h := s.a.Acquire(c.t.Context())
-					other := exclusive(c.t, s.a.m, fmt.Sprint(rand.Uint64())).Acquire(c.t.Context())
-					for _, h := range []Hold{s.h, h, other} {
-						if n, err := h.Reenter(); err == nil {
-							n.Release()
-						}
-						if n, err := h.Share(); err == nil {
-							_ = n.Leave()
-						}
-						_, _ = h.Grant()
-						_, cancel := h.Context(c.t.Context())
-						cancel()
-						h.Err()
-						h.Lost()
-						h.Granted()
-						h.Released()
-						h.Depth()
+		subtest(t, phase.name, func(c *cluster) {
+			s := &scene{cluster: c, a: c.lock("a"), b: c.lock("b")}
+			phase.enter(s)
+			hole := c.srv.Faults().BlackholeAll()
+			start := time.Now()
+			for range 3 * defaultWorkers {
+				h := s.a.Acquire(c.t.Context())
+				other := exclusive(c.t, s.a.m, fmt.Sprint(rand.Uint64())).Acquire(c.t.Context())
+				for _, h := range []Hold{s.h, h, other} {
+					if n, err := h.Reenter(); err == nil {
+						n.Release()
 					}
-					other.Release()
-					h.Release()
-					s.a.State()
-					s.a.Stats()
+					if n, err := h.Share(); err == nil {
+						_ = n.Leave()
+					}
+					_, _ = h.Grant()
+					_, cancel := h.Context(c.t.Context())
+					cancel()
+					h.Err()
+					h.Lost()
+					h.Granted()
+					h.Released()
+					h.Depth()
 				}
-				s.h.Release()
-				if d := time.Since(start); d != 0 {
-					c.t.Errorf("it took %v", d)
-				}
-				hole.Remove()
-				if s.stop != nil {
-					s.stop.goOn()
-				}
-				s.ahead.Release()
-				waitUntil(c.t, "all is over", func() bool {
-					p, _ := s.a.State()
-					return p == state.Free && len(c.nodes()) == 0
-				})
+				other.Release()
+				h.Release()
+				s.a.State()
+				s.a.Stats()
+			}
+			s.h.Release()
+			wantEq(c.t, "it took", time.Since(start), 0)
+			hole.Remove()
+			if s.stop != nil {
+				s.stop.goOn()
+			}
+			s.ahead.Release()
+			waitUntil(c.t, "all is over", func() bool {
+				p, _ := s.a.State()
+				return p == state.Free && len(c.nodes()) == 0
 			})
 		})
 	}
@@ -411,14 +398,10 @@ func TestErrAfterLostSaysWhy(t *testing.T) {
 	h := l.Acquire(t.Context())
 	r := l.cur.Load()
 	setWord(l, state.Pack(state.Releasing, 0))
-	if err := h.Err(); !errors.Is(err, ErrLost) {
-		t.Errorf("before Lost: %v", err)
-	}
+	expect(t, errors.Is(h.Err(), ErrLost), "before Lost: %v", h.Err())
 	r.io().signals().lost.Settle(struct{}{}, r.error("hold", errLeaseEnded))
 	<-h.Lost()
-	if err := h.Err(); !errors.Is(err, errLeaseEnded) {
-		t.Errorf("after Lost: %v, want %v", err, errLeaseEnded)
-	}
+	expect(t, errors.Is(h.Err(), errLeaseEnded), "after Lost: %v, want %v", h.Err(), errLeaseEnded)
 }
 
 // Two handles of one holder are released at the same time. The one that is not the

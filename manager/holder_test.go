@@ -62,53 +62,38 @@ func TestHolder(t *testing.T) {
 	everywhere(t, func(s *backend) {
 		endpoint := func(c *Config) { c.Endpoint = "10.0.0.1:80" }
 		holder, first, second, asker := s.lock("holder", endpoint), s.lock("w1"), s.lock("w2"), s.lock("asker")
-		if got := holderOf(s.t, asker); got != "free" {
-			s.t.Errorf("of a lock that was never used: %s", got)
-		}
+		wantEq(s.t, "of a lock that was never used", holderOf(s.t, asker), "free")
 		h := mustLock(s.t, holder)
 		w1 := first.Acquire(s.t.Context())
 		s.untilQueued(asker, 2)
 		w2 := second.Acquire(s.t.Context())
 		s.untilQueued(asker, 3)
-		if got := holderOf(s.t, asker); got != "holder:eh" {
-			s.t.Errorf("holder %s", got)
-		}
-		if got := holderOf(s.t, first); got != "holder:eh" {
-			s.t.Errorf("the first in line says %s", got)
-		}
-		if got := holderOf(s.t, holder); got != "holder:eho" {
-			s.t.Errorf("the holder says %s of itself", got)
-		}
-		if got, want := queueOf(s.t, second), "holder:eh w1:e w2:eo"; got != want {
-			s.t.Errorf("queue %s, want %s", got, want)
-		}
+		wantEq(s.t, "holder", holderOf(s.t, asker), "holder:eh")
+		wantEq(s.t, "the first in line says", holderOf(s.t, first), "holder:eh")
+		wantEq(s.t, "the holder says of itself", holderOf(s.t, holder), "holder:eho")
+		wantEq(s.t, "queue", queueOf(s.t, second), "holder:eh w1:e w2:eo")
 		c, err := asker.Holder(s.t.Context())
-		g, _ := h.Grant()
-		if err != nil || c.Path != g.Path || c.Token != g.Token || c.Session != g.Session || c.Endpoint != "10.0.0.1:80" ||
-			c.PID == 0 || c.Host == "" || c.Persistent || time.Since(c.Since).Abs() > time.Hour {
-			s.t.Errorf("the holder is %+v, %v; its grant is %+v", c, err, g)
-		}
+		wantErr(s.t, "holder", err, nil)
+		g := grantOf(s.t, h)
+		expect(s.t, c.Path == g.Path && c.Token == g.Token && c.Session == g.Session && c.Endpoint == "10.0.0.1:80" &&
+			c.PID != 0 && c.Host != "" && !c.Persistent && time.Since(c.Since).Abs() <= time.Hour,
+			"the holder is %+v; its grant is %+v", c, g)
 		own, err := holder.Holder(s.t.Context())
-		if err != nil || own.Path != c.Path || own.Sequence != c.Sequence || own.Token != c.Token || own.Session != c.Session ||
-			own.Endpoint != c.Endpoint || own.Label != c.Label || own.Host != c.Host || own.PID != c.PID {
-			s.t.Errorf("the holder says of itself %+v, %v; others say %+v", own, err, c)
-		}
+		wantErr(s.t, "the holder asks", err, nil)
+		said := *own
+		said.Own, said.Since = c.Own, c.Since
+		wantEq(s.t, "the holder says of itself", said, *c)
 		mustRelease(s.t, h)
 		s.granted(w1)
-		if got := holderOf(s.t, asker); got != "w1:eh" {
-			s.t.Errorf("after the hand-over: %s", got)
-		}
+		wantEq(s.t, "after the hand-over", holderOf(s.t, asker), "w1:eh")
 		all, err := asker.Queue(s.t.Context(), 0)
-		if err != nil || inBrief(all...) != "?:eh ?:e" {
-			s.t.Errorf("without details: %s, %v", inBrief(all...), err)
-		}
+		wantErr(s.t, "queue", err, nil)
+		wantEq(s.t, "without details", inBrief(all...), "?:eh ?:e")
 		w1.Release()
 		s.granted(w2)
 		w2.Release()
 		s.untilQueued(asker, 0)
-		if got := holderOf(s.t, asker) + "," + queueOf(s.t, asker); got != "free," {
-			s.t.Errorf("at the end: %s", got)
-		}
+		wantEq(s.t, "at the end", holderOf(s.t, asker)+","+queueOf(s.t, asker), "free,")
 	})
 }
 
@@ -122,21 +107,15 @@ func TestHolderOfReadWrite(t *testing.T) {
 			c.t.Helper()
 			synctest.Wait()
 			for _, l := range []*Lock{asker.Reader(), asker.Writer()} {
-				if got := holderOf(c.t, l); got != holder {
-					c.t.Errorf("%s: holder %s, want %s", when, got, holder)
-				}
-				if got := queueOf(c.t, l); got != queue {
-					c.t.Errorf("%s: queue %s, want %s", when, got, queue)
-				}
+				wantEq(c.t, when+": holder", holderOf(c.t, l), holder)
+				wantEq(c.t, when+": queue", queueOf(c.t, l), queue)
 			}
 		}
 		ra, rb := c.acquire(a.Reader()), c.acquire(b.Reader())
 		hw := c.acquire(w.Writer())
 		rd := c.acquire(d.Reader())
 		check("readers", "a:rh", "a:rh b:rh w:w d:r")
-		if got := holderOf(c.t, b.Writer()); got != "b:rho" {
-			c.t.Errorf("a reader asked by its writer: %s", got)
-		}
+		wantEq(c.t, "a reader asked by its writer", holderOf(c.t, b.Writer()), "b:rho")
 		c.unlock(ra, rb)
 		check("writer", "w:wh", "w:wh d:r")
 		down := c.acquire(w.Reader())
@@ -144,9 +123,8 @@ func TestHolderOfReadWrite(t *testing.T) {
 		check("downgrade", "w:wh", "w:wh w:rh d:r")
 		c.unlock(hw)
 		check("downgraded", "w:rh", "w:rh d:rh")
-		if down, err := asker.Reader().Holder(c.t.Context()); err != nil || down.Token == 0 {
-			c.t.Errorf("downgraded: %+v, %v", down, err)
-		}
+		holder, err := asker.Reader().Holder(c.t.Context())
+		expect(c.t, err == nil && holder.Token != 0, "downgraded: %+v, %v", holder, err)
 		c.unlock(down, rd)
 	})
 }
@@ -177,23 +155,11 @@ func TestHolderWhoseNodeWasWritten(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		holder, knows, asker := c.lock("holder"), c.lock("knows"), c.lock("asker")
 		h := mustLock(c.t, holder)
-		if got := holderOf(c.t, knows); got != "holder:eh" {
-			c.t.Fatalf("holder %s", got)
-		}
-		g, _ := h.Grant()
-		if err := c.srv.Set(g.Path, []byte("mine")); err != nil {
-			c.t.Fatal(err)
-		}
-		for _, test := range []struct {
-			l    *Lock
-			want string
-		}{{knows, "holder:eh"}, {asker, "?:eh"}} {
-			if got := holderOf(c.t, test.l); got != test.want {
-				c.t.Errorf("%s says %s, want %s", test.l.m.cfg.Label, got, test.want)
-			}
-			if got := queueOf(c.t, test.l); got != test.want {
-				c.t.Errorf("%s says %s, want %s", test.l.m.cfg.Label, got, test.want)
-			}
+		wantEq(c.t, "holder", holderOf(c.t, knows), "holder:eh")
+		wantErr(c.t, "set", c.srv.Set(grantOf(c.t, h).Path, []byte("mine")), nil)
+		for l, want := range map[*Lock]string{knows: "holder:eh", asker: "?:eh"} {
+			wantEq(c.t, l.m.cfg.Label, holderOf(c.t, l), want)
+			wantEq(c.t, l.m.cfg.Label, queueOf(c.t, l), want)
 		}
 		c.unlock(h)
 	})
@@ -209,9 +175,8 @@ func TestRequestsToFindHolder(t *testing.T) {
 			synctest.Wait() // for what the call before has left to do
 			before := readsOf(c.srv)
 			do()
-			if got := readsOf(c.srv) - before; got != want {
-				c.t.Errorf("%s: %d reads, want %d", what, got, want)
-			}
+			expect(c.t, readsOf(c.srv)-before == want,
+				"%s: %d reads, want %d", what, readsOf(c.srv)-before, want)
 		}
 		h := mustLock(c.t, asker)
 		count("own", 0, func() { holderOf(c.t, asker) })
@@ -224,9 +189,8 @@ func TestRequestsToFindHolder(t *testing.T) {
 		count("1,000: holder", 2, func() { holderOf(c.t, asker) })
 		count("1,000: queue", 2, func() { queueOf(c.t, asker) })
 		all, err := asker.Queue(c.t.Context(), 10)
-		if err != nil || len(all) != 1000 || all[9].Session == 0 || all[10].Session != 0 || !all[0].Holds || all[1].Holds {
-			c.t.Errorf("10 of 1,000: %d contenders, %v", len(all), err)
-		}
+		expect(c.t, err == nil && len(all) == 1000 && all[9].Session != 0 && all[10].Session == 0 &&
+			all[0].Holds && !all[1].Holds, "10 of 1,000: %d contenders, %v", len(all), err)
 	})
 }
 
@@ -237,35 +201,30 @@ func readsOf(srv *zktest.Server) uint64 {
 // A contender that goes between the list and the look at it is passed over; if it was
 // a writer, the queue is listed again, since its reader may have taken its place.
 func TestHolderGoesMeanwhile(t *testing.T) {
-	for _, op := range []zktest.Op{zktest.OpGetData, zktest.OpMultiRead} {
-		t.Run(fmt.Sprint(op), func(t *testing.T) {
-			bubble(t, func(c *cluster) {
-				w, asker := c.rw("w"), c.rw("asker").Reader()
-				hw := c.acquire(w.Writer())
-				other := c.acquire(c.rw("other").Writer())
-				ask := c.stopAt(asker.m, op, 1)
-				answer := make(chan string)
-				go func() {
-					if op == zktest.OpGetData {
-						answer <- holderOf(c.t, asker)
-					} else {
-						answer <- queueOf(c.t, asker)
-					}
-				}()
-				ask.reached()
-				down := c.acquire(w.Reader())
-				c.unlock(hw)
-				ask.goOn()
-				want := map[zktest.Op]string{zktest.OpGetData: "w:rh", zktest.OpMultiRead: "w:rh other:w"}[op]
-				if got := <-answer; got != want {
-					c.t.Errorf("got %s, want %s", got, want)
-				}
-				c.unlock(down)
-				c.held(other)
-				c.unlock(other)
-			})
-		})
-	}
+	eachOf(t, []zktest.Op{zktest.OpGetData, zktest.OpMultiRead}, func(c *cluster, op zktest.Op) {
+		w, asker := c.rw("w"), c.rw("asker").Reader()
+		hw := c.acquire(w.Writer())
+		other := c.acquire(c.rw("other").Writer())
+		ask := c.stopAt(asker.m, op, 1)
+		answer := make(chan string)
+		go func() {
+			if op == zktest.OpGetData {
+				answer <- holderOf(c.t, asker)
+			} else {
+				answer <- queueOf(c.t, asker)
+			}
+		}()
+		ask.reached()
+		down := c.acquire(w.Reader())
+		c.unlock(hw)
+		ask.goOn()
+		want := map[zktest.Op]string{zktest.OpGetData: "w:rh", zktest.OpMultiRead: "w:rh other:w"}[op]
+		got := <-answer
+		expect(c.t, got == want, "got %s, want %s", got, want)
+		c.unlock(down)
+		c.held(other)
+		c.unlock(other)
+	})
 }
 
 // A question waits for a connection, tells why there is none when ctx ends, and fails
@@ -273,35 +232,21 @@ func TestHolderGoesMeanwhile(t *testing.T) {
 func TestHolderWithoutConnection(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		l := c.lock("asker")
-		ctx, cancel := context.WithTimeout(c.t.Context(), 2*time.Second)
-		defer cancel()
+		ctx := withTimeout(c.t, 2*time.Second)
 		c.srv.Stop()
-		_, err := l.Holder(ctx)
+		err := errOf(l.Holder(ctx))
+		wantErr(c.t, "in an outage", err, context.DeadlineExceeded)
 		var e *Error
-		if !errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &e) || e.Op != "holder" || e.Name != "jobs" || e.Outage == nil {
-			c.t.Errorf("in an outage: %v", err)
-		}
+		expect(c.t, errors.As(err, &e) && e.Op == "holder" && e.Name == "jobs" && e.Outage != nil, "in an outage: %v", err)
 		answer := make(chan string)
 		go func() { answer <- holderOf(c.t, l) }()
 		synctest.Wait()
 		c.srv.Start()
-		if got := <-answer; got != "free" {
-			c.t.Errorf("after the outage: %s", got)
-		}
-		if err := l.m.Sync(c.t.Context()); err != nil {
-			c.t.Fatal(err)
-		}
-		if _, err := l.Queue(ctx, -1); !errors.Is(err, context.DeadlineExceeded) {
-			c.t.Errorf("with a ctx that has ended: %v", err)
-		}
-		if err := l.m.Close(); err != nil {
-			c.t.Fatal(err)
-		}
-		if _, err := l.Holder(c.t.Context()); !errors.Is(err, ErrClosed) {
-			c.t.Errorf("once closed: %v", err)
-		}
-		if err := l.m.Sync(c.t.Context()); !errors.Is(err, ErrClosed) {
-			c.t.Errorf("sync once closed: %v", err)
-		}
+		wantEq(c.t, "after the outage", <-answer, "free")
+		wantErr(c.t, "sync", l.m.Sync(c.t.Context()), nil)
+		wantErr(c.t, "with a ctx that has ended", errOf(l.Queue(ctx, -1)), context.DeadlineExceeded)
+		wantErr(c.t, "close", l.m.Close(), nil)
+		wantErr(c.t, "once closed", errOf(l.Holder(c.t.Context())), ErrClosed)
+		wantErr(c.t, "sync once closed", l.m.Sync(c.t.Context()), ErrClosed)
 	})
 }

@@ -133,24 +133,21 @@ func (s *backend) wantLine(asker *Lock, by []int) (paths []string) {
 		s.t.Fatalf("queue: %v, %v", all, err)
 	}
 	for i, c := range all {
-		if c.Holds != (i == 0) || c.Session == 0 || c.Token == 0 || c.Since.IsZero() || c.Own {
-			s.t.Errorf("number %d is %+v", i, c)
-		}
+		expect(s.t, c.Holds == (i == 0) && c.Session != 0 && c.Token != 0 && !c.Since.IsZero() && !c.Own,
+			"number %d is %+v", i, c)
 		s.wantFrom(c, by[i], i)
 		paths = append(paths, c.Path)
 	}
-	if !slices.IsSortedFunc(all, func(a, b Contender) int { return int(a.Sequence - b.Sequence) }) {
-		s.t.Errorf("not in order: %v", all)
-	}
+	expect(s.t, slices.IsSortedFunc(all, func(a, b Contender) int { return int(a.Sequence - b.Sequence) }),
+		"not in order: %v", all)
 	return paths
 }
 
 // wantFrom checks that number i in line says what a contender of its client says.
 func (s *backend) wantFrom(c Contender, by, i int) {
 	s.t.Helper()
-	if name := filepath.Base(c.Path); !namesOf[by].MatchString(name) {
-		s.t.Errorf("number %d is %s, want a name of client %d", i, name, by)
-	}
+	expect(s.t, namesOf[by].MatchString(filepath.Base(c.Path)),
+		"number %d is %s, want a name of client %d", i, filepath.Base(c.Path), by)
 	label := ""
 	if by == byOurs {
 		label = fmt.Sprint("ours", i)
@@ -208,9 +205,7 @@ func TestRealHolderOfMany(t *testing.T) {
 				n += sent - before[op]
 			}
 		}
-		if n != want {
-			t.Errorf("%s: %d requests, want %d", what, n, want)
-		}
+		expect(t, n == want, "%s: %d requests, want %d", what, n, want)
 	}
 	count("Holder", 2, func() error {
 		c, err := asker.Holder(t.Context())
@@ -228,26 +223,21 @@ func TestRealHolderOfMany(t *testing.T) {
 	})
 	before := s.watches()
 	for c, err := range asker.WatchHolder(t.Context()) {
-		if err != nil || c == nil || c.Path != first {
-			t.Errorf("watch holder: %v, %v", c, err)
-		}
-		if s.watches() != before+1 {
-			t.Errorf("%d watches at the server, want %d and one", s.watches(), before)
-		}
+		expect(t, err == nil && c != nil && c.Path == first, "watch holder: %v, %v", c, err)
+		expect(t, s.watches() == before+1,
+			"%d watches at the server, want %d and one", s.watches(), before)
 		break
 	}
 	left := func() bool { return s.watches() == before && asker.m.client.Stats().Watches == 0 }
 	s.until("no watch is left", left)
 	for c, err := range exclusive(t, asker.m, "missing").WatchHolder(t.Context()) {
-		if c != nil || err != nil || s.watches() != before+1 {
-			t.Errorf("watch holder where there is no directory: %v, %v, %d watches", c, err, s.watches())
-		}
+		expect(t, c == nil && err == nil && s.watches() == before+1,
+			"watch holder where there is no directory: %v, %v, %d watches", c, err, s.watches())
 		break
 	}
 	s.until("no watch is left", left)
-	if _, there, err := session.Exists(asker.m.cfg.Root + "/missing"); there || err != nil {
-		t.Errorf("WatchHolder has made the directory, or %v", err)
-	}
+	_, there, err := session.Exists(asker.m.cfg.Root + "/missing")
+	expect(t, !there && err == nil, "WatchHolder has made the directory, or %v", err)
 }
 
 // watches returns how many watches a real server has for all sessions.
@@ -274,16 +264,13 @@ func TestForgedPeer(t *testing.T) {
 			forged := fmt.Sprintf("%s/_c_%s%016x-lock-%010d", other.Path(), id, 99, 0)
 			data := []byte(`{"kind":"exclusive","host":"evil","endpoint":"evil:1"}`)
 			wantErr(c.t, "forge", stranger.client.Session().CreateEphemeral(forged, data, nil), nil)
-			_, err = other.CachedHolder(c.t.Context())
-			wantErr(c.t, "cached holder", err, nil)
-			_, err = other.TryLock(c.t.Context())
-			wantErr(c.t, "trylock", err, ErrLocked)
+			wantErr(c.t, "cached holder", errOf(other.CachedHolder(c.t.Context())), nil)
+			wantErr(c.t, "trylock", errOf(other.TryLock(c.t.Context())), ErrLocked)
 		}
 		got, err := b.CachedHolder(c.t.Context())
 		wantErr(c.t, "cached holder", err, nil)
-		if got.Endpoint != "a:1" || got.Label != "a" {
-			c.t.Errorf("the holder is %v, at %q", got, got.Endpoint)
-		}
+		expect(c.t, got.Endpoint == "a:1" && got.Label == "a",
+			"the holder is %v, at %q", got, got.Endpoint)
 		mustRelease(c.t, h)
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -56,8 +57,7 @@ func TestInterop(t *testing.T) {
 // referee watches.
 func contend(s *backend, all []guests) {
 	each := max(1, *interopSections/2)
-	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute+time.Duration(each)*time.Second)
-	defer cancel()
+	ctx := withTimeout(s.t, time.Minute+time.Duration(each)*time.Second)
 	ref := newReferee(s.t)
 	var clients []func()
 	var path string
@@ -103,9 +103,8 @@ func contend(s *backend, all []guests) {
 	}
 	wg.Wait()
 	s.t.Logf("%d sections of ours and of each other library, in %v; the referee reports violations", 2*each, time.Since(start).Round(time.Millisecond))
-	if want := 2 * each * (1 + len(all)); ref.Entries() != want {
-		s.t.Errorf("%d entries, want %d", ref.Entries(), want)
-	}
+	expect(s.t, ref.Entries() == 2*each*(1+len(all)),
+		"%d entries, want %d", ref.Entries(), 2*each*(1+len(all)))
 }
 
 // A holder that is killed, ours or theirs, keeps the other side out until the server has
@@ -136,9 +135,8 @@ func TestInteropKilledHolder(t *testing.T) {
 			o.hear("a", "acquired mutex")
 			took := time.Since(killed)
 			theirs := s.queue(l)
-			if slices.Contains(theirs, held[0]) {
-				t.Errorf("%s was let in beside our node: %v", library, theirs)
-			}
+			expect(t, !slices.Contains(theirs, held[0]),
+				"%s was let in beside our node: %v", library, theirs)
 
 			h := l.Acquire(t.Context())
 			s.untilQueued(l, 2)
@@ -149,9 +147,8 @@ func TestInteropKilledHolder(t *testing.T) {
 			killed = time.Now()
 			s.granted(h)
 			t.Logf("%s was let in %v after ours was killed, and ours %v after %[1]s was", library, took, time.Since(killed))
-			if left := s.queue(l); slices.Contains(left, theirs[0]) {
-				t.Errorf("ours was let in beside their node: %v", left)
-			}
+			left := s.queue(l)
+			expect(t, !slices.Contains(left, theirs[0]), "ours was let in beside their node: %v", left)
 			mustRelease(t, h)
 			s.wantEmpty(l)
 		})
@@ -165,8 +162,99 @@ func testForeignRecipe(s *backend, o *others, recipe, command, answer string) {
 	o.ask(recipe, command+" "+l.Path(), answer+" "+l.Path())
 	h := mustLock(s.t, l) // beside theirs
 	lines := s.log.with("WARN holdfast: another kind of lock")
-	if len(lines) != 1 || !strings.Contains(lines[0], recipe) || !strings.Contains(lines[0], "lock=jobs") {
-		s.t.Errorf("logged: %q", lines)
-	}
+	expect(s.t, len(lines) == 1 && strings.Contains(lines[0], recipe) && strings.Contains(lines[0], "lock=jobs"),
+		"logged: %q", lines)
 	mustRelease(s.t, h)
+}
+
+// What docs/migrating.md warns of can be seen: other clients that do not exclude each
+// other, or block each other for good. If this fails, such a client has been mended, and
+// the warning should go.
+func TestUnsafe(t *testing.T) {
+	zk := realzk.Shared(t)
+	curator, kazoo := startCurator(t, zk), startKazoo(t, zk)
+	for name, test := range map[string]func(s *backend, curator, kazoo *others){
+		"Curator beside kazoo":                      testCuratorBesideKazoo,
+		"kazoo's ReadLock":                          testKazooReadLock,
+		"a Curator mutex beside a read/write lock":  testCuratorMutexBesideReadWrite,
+		"a Curator downgrade with a writer waiting": testCuratorDowngrade,
+	} {
+		t.Run(name, func(t *testing.T) {
+			test(realBackend(t, zk), &others{t, nil, curator}, &others{t, nil, kazoo})
+		})
+	}
+}
+
+// Curator takes no notice of kazoo's nodes, so both hold the lock. Ours waits for each.
+func testCuratorBesideKazoo(s *backend, curator, kazoo *others) {
+	l := s.lock("ours")
+	curator.ask("beside", "open "+l.Path(), "opened")
+	kazoo.ask("beside", "open "+l.Path(), "opened")
+
+	kazoo.ask("beside", "acquire mutex", "acquired mutex")
+	curator.ask("beside", "try mutex", "acquired mutex") // both hold it
+	wantErr(s.t, "trylock", errOf(l.TryLock(s.t.Context())), ErrLocked)
+	kazoo.ask("beside", "release mutex", "released mutex")
+	wantErr(s.t, "trylock", errOf(l.TryLock(s.t.Context())), ErrLocked)
+	curator.ask("beside", "release mutex", "released mutex")
+	mustRelease(s.t, mustLock(s.t, l))
+}
+
+// kazoo's ReadLock waits for a writer that queues behind it, and that waits for it: no
+// client holds the lock, and none ever will.
+func testKazooReadLock(s *backend, _, kazoo *others) {
+	first, second := s.rw("first").Writer(), s.rw("second").Writer()
+	kazoo.ask("reads", "open "+first.Path(), "opened")
+
+	held := mustLock(s.t, first)
+	kazoo.tell("reads", "acquire read")
+	s.untilQueued(first, 2)
+	waits := second.Acquire(s.t.Context())
+	s.untilQueued(first, 3)
+	own := path.Base(grantOf(s.t, held).Path)
+	both := slices.DeleteFunc(s.queue(first), func(name string) bool { return name == own })
+	mustRelease(s.t, held)
+	s.until("each waits for the other", func() bool {
+		return s.watchers(first.Path()+"/"+both[0]) > 0 && s.watchers(first.Path()+"/"+both[1]) > 0
+	})
+	kazoo.silent("reads")
+	pending(s.t, "our writer", waits.Granted())
+
+	waits.Release() // one of them has to give up
+	kazoo.hear("reads", "acquired read")
+	kazoo.ask("reads", "release read", "released read")
+}
+
+// Curator 5.4 grants a mutex and a write lock on one path at the same time, whichever is
+// first. Ours waits for both.
+func testCuratorMutexBesideReadWrite(s *backend, curator, _ *others) {
+	l := s.lock("ours")
+	curator.ask("kind0", "open "+l.Path(), "opened")
+	curator.ask("kind1", "open "+l.Path(), "opened")
+	for _, kinds := range [][2]string{{"mutex", "write"}, {"write", "mutex"}} {
+		curator.ask("kind0", "acquire "+kinds[0], "acquired "+kinds[0])
+		curator.ask("kind1", "try "+kinds[1], "acquired "+kinds[1]) // both hold it
+		wantErr(s.t, "trylock", errOf(l.TryLock(s.t.Context())), ErrLocked)
+		curator.ask("kind0", "release "+kinds[0], "released "+kinds[0])
+		curator.ask("kind1", "release "+kinds[1], "released "+kinds[1])
+	}
+	mustRelease(s.t, mustLock(s.t, l))
+}
+
+// A downgrade in Curator 5.4 makes the node of the read lock behind a writer that is queued
+// already. When the write lock is released, that writer is let in beside the reader.
+func testCuratorDowngrade(s *backend, curator, _ *others) {
+	l := s.rw("ours").Writer()
+	curator.ask("down", "open "+l.Path(), "opened")
+	curator.ask("waits", "open "+l.Path(), "opened")
+	curator.ask("down", "acquire write", "acquired write")
+	curator.tell("waits", "acquire write")
+	s.untilQueued(l, 2)
+	curator.ask("down", "acquire read", "acquired read")
+	curator.silent("waits")
+	curator.ask("down", "release write", "released write")
+	curator.hear("waits", "acquired write") // down still reads
+	curator.ask("down", "release read", "released read")
+	curator.ask("waits", "release write", "released write")
+	s.wantEmpty(l)
 }

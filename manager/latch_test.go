@@ -30,9 +30,7 @@ func TestLatch(t *testing.T) {
 		first, second := c.acquire(a), c.acquire(b)
 		c.waiting(first, second)
 		for _, name := range c.nodes() {
-			if !strings.Contains(name, "-latch-") {
-				c.t.Errorf("node %s", name)
-			}
+			expect(c.t, strings.Contains(name, "-latch-"), "node %s", name)
 		}
 		told := &scribe{t: c.t}
 		defer b.Listen(told.listener())()
@@ -41,9 +39,8 @@ func TestLatch(t *testing.T) {
 		c.waiting(second)
 		holder, err := b.Holder(c.t.Context())
 		wantErr(c.t, "holder", err, nil)
-		if holder == nil || holder.Label != "a" || holder.Kind != KindExclusive {
-			c.t.Errorf("the holder is %v", holder)
-		}
+		expect(c.t, holder != nil && holder.Label == "a" && holder.Kind == KindExclusive,
+			"the holder is %v", holder)
 		c.unlock(first)
 		c.held(second)
 		again := c.acquire(a)
@@ -52,9 +49,7 @@ func TestLatch(t *testing.T) {
 		c.unlock(again)
 		told.want("queued 1 behind a", "acquired", "released")
 		c.wantNodes(0)
-		if lines := c.log.with("WARN"); len(lines) > 0 {
-			c.t.Errorf("logged %q", lines)
-		}
+		expect(c.t, len(c.log.with("WARN")) == 0, "logged %q", c.log.with("WARN"))
 	})
 }
 
@@ -64,9 +59,7 @@ func TestF203_LatchBesideALock(t *testing.T) {
 		lock := mustLock(c.t, c.lock("a"))
 		h := mustLock(c.t, latch(c.t, c.open("b"), "jobs"))
 		lines := c.log.with("WARN holdfast: another kind of lock")
-		if len(lines) != 1 || !strings.Contains(lines[0], "recipe=a lock") {
-			c.t.Errorf("logged %q", lines)
-		}
+		expect(c.t, len(lines) == 1 && strings.Contains(lines[0], "recipe=a lock"), "logged %q", lines)
 		c.unlock(lock, h)
 	})
 }
@@ -76,26 +69,19 @@ func TestLatchKind(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		m := c.open("a")
 		l := latch(c.t, m, "jobs")
-		if latch(c.t, m, "jobs") != l {
-			c.t.Error("two locks of one name")
-		}
-		_, err := m.Exclusive("jobs")
-		wantErr(c.t, "exclusive", err, ErrKind)
-		_, err = m.ReadWrite("jobs")
-		wantErr(c.t, "read/write", err, ErrKind)
-		_, err = m.Mutex("jobs")
-		wantErr(c.t, "mutex", err, ErrKind)
+		expect(c.t, latch(c.t, m, "jobs") == l, "two locks of one name")
+		wantErr(c.t, "exclusive", errOf(m.Exclusive("jobs")), ErrKind)
+		wantErr(c.t, "read/write", errOf(m.ReadWrite("jobs")), ErrKind)
+		wantErr(c.t, "mutex", errOf(m.Mutex("jobs")), ErrKind)
 		lock, rw, mutex := exclusive(c.t, m, "lock"), readWrite(c.t, m, "rw"), openMutex(c.t, m, "mutex")
 		for _, name := range []string{"lock", "rw", "mutex"} {
-			_, err = m.Access().Latch(name)
-			wantErr(c.t, name, err, ErrKind)
+			wantErr(c.t, name, errOf(m.Access().Latch(name)), ErrKind)
 		}
 		runtime.KeepAlive([]any{lock, rw, mutex})
-		_, err = m.Access().Latch("jobs//x")
-		wantErr(c.t, "bad name", err, ErrBadName)
+		wantErr(c.t, "bad name", errOf(m.Access().Latch("jobs//x")), ErrBadName)
 		h := mustLock(c.t, l)
-		_, err = h.Guard(c.t.Context(), zkio.DeleteOp(l.Path()+"/latch-0000000001", -1))
-		wantErr(c.t, "guard", err, zkio.ErrBadArguments)
+		guarded := errOf(h.Guard(c.t.Context(), zkio.DeleteOp(l.Path()+"/latch-0000000001", -1)))
+		wantErr(c.t, "guard", guarded, zkio.ErrBadArguments)
 		c.unlock(h)
 	})
 }

@@ -89,9 +89,8 @@ func untilTold(t *testing.T, h Hold, told <-chan time.Time, cut, bound time.Time
 		select {
 		case at := <-told:
 			wantErr(t, "the holder", h.Err(), ErrLost)
-			if late := at.Sub(bound); late > tellTime {
-				t.Errorf("told %v after the cut, %v after the latest end of the lease", at.Sub(cut), late)
-			}
+			expect(t, at.Sub(bound) <= tellTime,
+				"told %v after the cut, %v after the latest end of the lease", at.Sub(cut), at.Sub(bound))
 			return at
 		case <-tick.C:
 		case <-deadline:
@@ -107,15 +106,13 @@ func (x *leaseTrial) loses(t *testing.T) {
 	x.probe.watch(t, grantOf(t, x.hold).Path)
 	told := untilTold(t, x.hold, x.told, x.cut, x.bound())
 	there, gone := x.probe.misses(t)
-	if margin, least := there.Sub(told), x.margin+leaseTimeout/12; margin < least {
-		t.Errorf("the margin is %v, want at least %v", margin, least)
-	}
+	margin, least := there.Sub(told), x.margin+leaseTimeout/12
+	expect(t, margin >= least, "the margin is %v, want at least %v", margin, least)
 	t.Logf("told %v after the cut; margin: the node was there for another %v, and gone after %v",
 		ms(told.Sub(x.cut)), ms(there.Sub(told)), ms(gone.Sub(told)))
 	granted(t, "the next process", next, time.Minute)
-	if first, second := x.hold.share.promises().tenure.token, grantOf(t, next).Token; second <= first {
-		t.Errorf("token %d after %d", second, first)
-	}
+	first, second := x.hold.share.promises().tenure.token, grantOf(t, next).Token
+	expect(t, second > first, "token %d after %d", second, first)
 	mustRelease(t, next)
 }
 
@@ -270,9 +267,7 @@ func TestF048_RealNodeIsDeleted(t *testing.T) {
 	told, admin := lossOf(h), newNodeProbe(t, false, zk).client.Session()
 	<-time.After(3 * defaultTenure) // its own node is watched when a round outlives the tenure
 	began := time.Now()
-	if err := admin.Delete(g.Path, -1); err != nil {
-		t.Fatal(err)
-	}
+	wantErr(t, "delete", admin.Delete(g.Path, -1), nil)
 	took := within(t, "the holder is told", told).Sub(began)
 	t.Logf("told %v after the deletion was asked for", ms(took))
 	if took > 5*time.Second { // the heartbeat would notice after 10 s, the lease end after 20 s to 30 s
@@ -280,9 +275,7 @@ func TestF048_RealNodeIsDeleted(t *testing.T) {
 	}
 	wantErr(t, "the holder", h.Err(), ErrLost)
 	granted(t, "the next process", next, time.Minute)
-	if after := grantOf(t, next).Token; after <= g.Token {
-		t.Errorf("token %d after %d", after, g.Token)
-	}
+	expect(t, grantOf(t, next).Token > g.Token, "token %d after %d", grantOf(t, next).Token, g.Token)
 	again := a.Acquire(t.Context())
 	wantErr(t, "unlock", h.Unlock(t.Context()), ErrLost)
 	mustRelease(t, next)
@@ -329,14 +322,11 @@ func TestF050_RealServerForgets(t *testing.T) {
 	again := a.Acquire(t.Context())
 	within(t, "it queues again", ioOf(again).whereabouts().known().Done())
 	wantErr(t, "the next process", next.Err(), nil)
-	if _, err := h.Reenter(); brief(err) != "lost" {
-		t.Errorf("reenter: %v, want ErrLost", err)
-	}
+	_, err := h.Reenter()
+	expect(t, brief(err) == "lost", "reenter: %v, want ErrLost", err)
 	mustRelease(t, next)
 	granted(t, "the first process, again", again, time.Minute)
-	if after := grantOf(t, again).Session; after == g.Session {
-		t.Error("it is the same session")
-	}
+	expect(t, grantOf(t, again).Session != g.Session, "it is the same session")
 	wantErr(t, "the old hold", h.Err(), ErrLost)
 	wantErr(t, "unlock", h.Unlock(t.Context()), ErrLost)
 	mustRelease(t, again)

@@ -15,16 +15,16 @@ import (
 // holders nor a lock that lingers keep it from that. Only the first call is answered.
 func TestF285_LeaveSaysWhetherTheLockWasHeld(t *testing.T) {
 	var m machine
-	each(t, map[string]struct {
+	type test struct {
 		before func(c *cluster, l *Lock, h Hold)
 		want   error
 		stays  bool // the process keeps the lock
-	}{
+	}
+	each(t, map[string]test{
 		"alone":             {before: func(*cluster, *Lock, Hold) {}},
 		"others are inside": {stays: true, before: func(c *cluster, l *Lock, _ Hold) { mustLock(c.t, l) }},
 		"it has nested handles": {stays: true, before: func(c *cluster, _ *Lock, h Hold) {
-			_, err := h.Reenter()
-			wantErr(c.t, "reenter", err, nil)
+			wantErr(c.t, "reenter", errOf(h.Reenter()), nil)
 		}},
 		"it lingers": {stays: true, before: func(c *cluster, l *Lock, _ Hold) { wantErr(c.t, "setlinger", l.SetLinger(always), nil) }},
 		"contended":  {before: func(c *cluster, _ *Lock, _ Hold) { c.waiting(c.acquire(c.lock("b"))) }},
@@ -49,20 +49,14 @@ func TestF285_LeaveSaysWhetherTheLockWasHeld(t *testing.T) {
 		}},
 		"manager closed": {want: ErrClosed, before: func(_ *cluster, l *Lock, _ Hold) { _ = l.m.Close() }},
 		"released":       {want: ErrReleased, before: func(_ *cluster, _ *Lock, h Hold) { h.Release() }},
-	}, func(c *cluster, v struct {
-		before func(c *cluster, l *Lock, h Hold)
-		want   error
-		stays  bool
-	}) {
+	}, func(c *cluster, v test) {
 		l := c.lock("a", m.run)
 		h := mustLock(c.t, l)
 		later(time.Second) // the node is watched by then
 		v.before(c, l, h)
 		start := time.Now()
 		wantErr(c.t, "leave", h.Leave(), v.want)
-		if d := time.Since(start); d != 0 {
-			c.t.Errorf("it took %v", d)
-		}
+		wantEq(c.t, "it took", time.Since(start), 0)
 		wantErr(c.t, "the second time", h.Leave(), ErrReleased)
 		if p, _ := l.State(); (p == state.Retained) != v.stays {
 			c.t.Errorf("then the lock is %v", p)
@@ -129,11 +123,7 @@ func TestF285_LeaveMutex(t *testing.T) {
 		}
 		wantErr(c.t, "leave", first.Leave(), want)
 		later(time.Minute)
-		g, err := next.Grant()
-		wantErr(c.t, "the next", err, nil)
-		if again := g.Turn == 1; again != (want != nil) {
-			c.t.Errorf("its turn is %d", g.Turn)
-		}
+		wantEq(c.t, "the next one's turn is the first", grantOf(c.t, next).Turn == 1, want != nil)
 		mustRelease(c.t, next)
 	})
 }
@@ -142,8 +132,7 @@ func TestLeaveAllocatesNothing(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		l := c.lock("a")
 		defer mustLock(c.t, l).Release()
-		if n := testing.AllocsPerRun(1000, func() { _ = l.Acquire(c.t.Context()).Leave() }); n > 0 && !racing.Detector {
-			c.t.Errorf("%v allocations", n)
-		}
+		n := testing.AllocsPerRun(1000, func() { _ = l.Acquire(c.t.Context()).Leave() })
+		expect(c.t, n <= 0 || racing.Detector, "%v allocations", n)
 	})
 }

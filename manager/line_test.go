@@ -20,9 +20,8 @@ func (c *cluster) wantSoon(h, w Hold) {
 	began := time.Now()
 	mustRelease(c.t, h)
 	<-w.Granted().Done()
-	if d := time.Since(began); d > 200*time.Millisecond {
-		c.t.Errorf("granted %v after the release", d)
-	}
+	expect(c.t, time.Since(began) <= 200*time.Millisecond,
+		"granted %v after the release", time.Since(began))
 	mustRelease(c.t, w)
 }
 

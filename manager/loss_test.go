@@ -84,51 +84,44 @@ func TestF001_EveryRequestLost(t *testing.T) {
 		for _, plain := range []bool{false, true} {
 			for _, contended := range []bool{false, true} {
 				for nth := 1; nth <= 6; nth++ {
-					t.Run(fmt.Sprintf("%s/plain=%t/contended=%t/%d", name, plain, contended, nth), func(t *testing.T) {
-						bubble(t, func(c *cluster) {
-							if plain {
-								if err := c.srv.CreateAll(dir, []byte("data")); err != nil {
-									c.t.Fatal(err)
-								}
-							}
-							a, b := c.lock("a"), c.lock("b")
-							var ahead Hold
-							if contended {
-								ahead = mustLock(c.t, b)
-							}
-							f := loss(c, zktest.Match{Session: session(a.m), Path: dir, Nth: nth})
-							h := a.Acquire(c.t.Context())
-							if contended {
-								later(time.Second)
-								ahead.Release()
-							}
-							_, err := h.Granted().Wait(c.t.Context())
-							wantErr(c.t, "grant", err, nil)
-							// The lease may have ended during the wait for an
-							// answer. Then the lock was lost, and can be acquired
-							// again.
-							if err := h.Err(); errors.Is(err, ErrLost) {
-								h.Release()
-								h = mustLock(c.t, a)
-							}
-							c.wantNodes(1)
-							if err := h.Unlock(c.t.Context()); err != nil && !errors.Is(err, ErrLost) {
-								c.t.Errorf("unlock: %v", err)
-							}
-							c.wantNodes(0)
-							f.Remove()
-							hits += f.Hits()
-							mustRelease(c.t, mustLock(c.t, b))
-							mustRelease(c.t, mustLock(c.t, a))
-							c.wantNodes(0)
-						})
+					subtest(t, fmt.Sprintf("%s/plain=%t/contended=%t/%d", name, plain, contended, nth), func(c *cluster) {
+						if plain {
+							wantErr(c.t, "create", c.srv.CreateAll(dir, []byte("data")), nil)
+						}
+						a, b := c.lock("a"), c.lock("b")
+						var ahead Hold
+						if contended {
+							ahead = mustLock(c.t, b)
+						}
+						f := loss(c, zktest.Match{Session: session(a.m), Path: dir, Nth: nth})
+						h := a.Acquire(c.t.Context())
+						if contended {
+							later(time.Second)
+							ahead.Release()
+						}
+						_, err := h.Granted().Wait(c.t.Context())
+						wantErr(c.t, "grant", err, nil)
+						// The lease may have ended during the wait for an
+						// answer. Then the lock was lost, and can be acquired
+						// again.
+						if err := h.Err(); errors.Is(err, ErrLost) {
+							h.Release()
+							h = mustLock(c.t, a)
+						}
+						c.wantNodes(1)
+						err = h.Unlock(c.t.Context())
+						expect(c.t, err == nil || errors.Is(err, ErrLost), "unlock: %v", err)
+						c.wantNodes(0)
+						f.Remove()
+						hits += f.Hits()
+						mustRelease(c.t, mustLock(c.t, b))
+						mustRelease(c.t, mustLock(c.t, a))
+						c.wantNodes(0)
 					})
 				}
 			}
 		}
-		if hits < 15 {
-			t.Errorf("%s: only %d requests were lost", name, hits)
-		}
+		expect(t, hits >= 15, "%s: only %d requests were lost", name, hits)
 	}
 }
 
@@ -166,9 +159,8 @@ func TestF041_SilentPartition(t *testing.T) {
 					told := time.Now()
 					wantErr(t, "err", h.Err(), ErrLost)
 					pending(t, "the other's grant", next.Granted())
-					if d := told.Sub(start); d < test.timeout/4-test.margin || d > test.timeout/2-test.margin {
-						t.Errorf("told of the loss after %v", d)
-					}
+					expect(t, told.Sub(start) >= test.timeout/4-test.margin && told.Sub(start) <= test.timeout/2-test.margin,
+						"told of the loss after %v", told.Sub(start))
 					<-next.Granted().Done()
 					var expired time.Time
 					for _, e := range c.srv.Expired() {
@@ -212,8 +204,7 @@ func TestReleaseAtTheEndOfTheLease(t *testing.T) {
 			end := h.Release()
 			later(30 * time.Second)
 			hole.Remove()
-			_, err := end.Wait(c.t.Context())
-			wantErr(c.t, "release", err, ErrLost)
+			wantErr(c.t, "release", wait(c.t, end), ErrLost)
 		})
 	}
 }
@@ -253,4 +244,34 @@ func TestF030_LossAtTheGrant(t *testing.T) {
 			waitUntil(c.t, "the lock is free", func() bool { p, _ := a.State(); return p == state.Free })
 		}
 	})
+}
+
+// The answers to a holder's writes arrive late. A lease counts from the time at
+// which the request was sent, so it ends correspondingly early.
+func TestF041_LateAnswers(t *testing.T) {
+	const (
+		timeout = 12 * time.Second
+		late    = timeout / 6
+	)
+	// The holder is cut off at different points between two heartbeats.
+	for step := range 8 {
+		bubble(t, func(c *cluster) {
+			l := c.lock("a", func(cfg *Config) { cfg.SessionTimeout = timeout })
+			h := mustLock(c.t, l)
+			later(time.Minute)
+			id := session(l.m)
+			delay := c.srv.Faults().DelayReply(zktest.Match{Op: zktest.OpMulti, Session: id, Times: zktest.Every}, late)
+			later(time.Minute + time.Duration(step)*late/8)
+			wantErr(c.t, "while answers are late", h.Err(), nil)
+			hole := c.srv.Faults().Blackhole(id)
+			start := time.Now()
+			<-h.Lost()
+			// The last proof that was answered had been sent that much earlier.
+			d, most := time.Since(start), timeout/2-late
+			expect(c.t, d <= most, "told %v after the cut, want at most %v", d, most)
+			delay.Remove()
+			hole.Remove()
+			wantErr(c.t, "unlock", h.Unlock(c.t.Context()), ErrLost)
+		})
+	}
 }

@@ -50,74 +50,67 @@ func (c *cluster) evidence(h Hold) (e evidence) {
 // A lock is lost. Its holders, the log, the observer and the manager's memory name the
 // same cause, and the log has what ZooKeeper's logs call the session and the node.
 func TestF316_CauseOfALoss(t *testing.T) {
-	for _, test := range []struct {
-		what string
+	type test struct {
 		lose func(c *cluster, m *Manager, computer *machine)
 		says string // the error, after "lock was lost: "
 		word string // Event.Cause
-	}{
-		{"a pause that ends the lease", func(c *cluster, _ *Manager, computer *machine) {
+	}
+	each(t, map[string]test{
+		"a pause that ends the lease": {func(c *cluster, _ *Manager, computer *machine) {
 			computer.suspend(6 * time.Second)
 		}, "this process did not run for 6s, and its lease ended meanwhile", "paused"},
-		{"a pause that ends the session", func(c *cluster, m *Manager, computer *machine) {
+		"a pause that ends the session": {func(c *cluster, m *Manager, computer *machine) {
 			computer.slept.Add(int64(16 * time.Second))
 			c.srv.ExpireSession(session(m))
 		}, "this process did not run for 15.9s, and its ", "paused"},
-		{"the end of the session", func(c *cluster, m *Manager, _ *machine) {
+		"the end of the session": {func(c *cluster, m *Manager, _ *machine) {
 			c.srv.ExpireSession(session(m))
 		}, "the ZooKeeper session is over: the server ended it, ", "session"},
-		{"a deletion", func(c *cluster, m *Manager, _ *machine) {
+		"a deletion": {func(c *cluster, m *Manager, _ *machine) {
 			c.remove(c.nodeOf(m))
 		}, "another client deleted its node", "deleted"},
-		{"a deletion that no watch told of", func(c *cluster, m *Manager, _ *machine) {
+		"a deletion that no watch told of": {func(c *cluster, m *Manager, _ *machine) {
 			path := c.nodeOf(m)
 			m.client.Unwatch(path, m.active.list()[0])
 			c.remove(path)
 			m.active.list()[0].raise(state.OwnTouched)
 		}, "another client deleted its node", "deleted"},
-		{"an outage", func(c *cluster, _ *Manager, _ *machine) {
+		"an outage": {func(c *cluster, _ *Manager, _ *machine) {
 			c.srv.Faults().RefuseFor(8 * time.Second)
 			c.srv.Faults().CutAll()
 		}, "its lease ended before ZooKeeper's leader confirmed the session again", "lease"},
-		{"a short pause and an outage", func(c *cluster, _ *Manager, computer *machine) {
+		"a short pause and an outage": {func(c *cluster, _ *Manager, computer *machine) {
 			computer.suspend(1200 * time.Millisecond)
 			c.srv.Faults().RefuseFor(8 * time.Second)
 			c.srv.Faults().CutAll()
 		}, "its lease ended before ZooKeeper's leader confirmed the session again", "lease"},
-	} {
-		t.Run(test.what, func(t *testing.T) {
-			bubble(t, func(c *cluster) {
-				var computer machine
-				l := c.lock("a", computer.run)
-				h := mustLock(c.t, l)
-				grant := grantOf(c.t, h)
-				later(time.Minute + moment)
-				c.log.clear()
-				test.lose(c, l.m, &computer)
-				later(20 * time.Second)
-				synctest.Wait()
-				e := c.evidence(h)
-				if says := errors.Unwrap(e.err).Error(); !strings.HasPrefix(says, "lock was lost: "+test.says) {
-					c.t.Errorf("the error says %q, want %q", says, test.says)
-				}
-				evidence := fmt.Sprintf("lock=jobs kind=exclusive session=%#x node=%s token=%d held=1m", grant.Session, grant.Path, grant.Token)
-				if !strings.Contains(e.line, evidence) || !strings.Contains(e.line, " cause=lock was lost: "+test.says) {
-					c.t.Errorf("logged %q, want %q and %q", e.line, evidence, test.says)
-				}
-				if e.lost.Err.Error() != e.err.Error() || e.lost.Cause() != test.word || e.lost.Paused != e.err.Paused {
-					c.t.Errorf("the observer was told %v, %s, %v", e.lost.Err, e.lost.Cause(), e.lost.Paused)
-				}
-				if l := e.loss; l.Session != grant.Session || l.Node != grant.Path || l.Token != grant.Token || l.Err.Error() != e.err.Error() {
-					c.t.Errorf("the manager remembers %+v", l)
-				}
-				paused := test.word == "paused"
-				if (e.err.Paused > 0) != paused || paused && e.err.Outage != nil {
-					c.t.Errorf("the error has a pause of %v, and the outage %v", e.err.Paused, e.err.Outage)
-				}
-				mustRelease(c.t, mustLock(c.t, l))
-			})
-		})
-	}
+	}, func(c *cluster, test test) {
+		var computer machine
+		l := c.lock("a", computer.run)
+		h := mustLock(c.t, l)
+		grant := grantOf(c.t, h)
+		later(time.Minute + moment)
+		c.log.clear()
+		test.lose(c, l.m, &computer)
+		later(20 * time.Second)
+		synctest.Wait()
+		e := c.evidence(h)
+		expect(c.t, strings.HasPrefix(errors.Unwrap(e.err).Error(), "lock was lost: "+test.says),
+			"the error says %q, want %q", errors.Unwrap(e.err).Error(), test.says)
+		evidence := fmt.Sprintf("lock=jobs kind=exclusive session=%#x node=%s token=%d held=1m", grant.Session, grant.Path, grant.Token)
+		expect(c.t, strings.Contains(e.line, evidence) && strings.Contains(e.line, " cause=lock was lost: "+test.says),
+			"logged %q, want %q and %q", e.line, evidence, test.says)
+		expect(c.t, e.lost.Err.Error() == e.err.Error() && e.lost.Cause() == test.word && e.lost.Paused == e.err.Paused,
+			"the observer was told %v, %s, %v", e.lost.Err, e.lost.Cause(), e.lost.Paused)
+		if l := e.loss; l.Session != grant.Session || l.Node != grant.Path || l.Token != grant.Token || l.Err.Error() != e.err.Error() {
+			c.t.Errorf("the manager remembers %+v", l)
+		}
+		paused := test.word == "paused"
+		if (e.err.Paused > 0) != paused || paused && e.err.Outage != nil {
+			c.t.Errorf("the error has a pause of %v, and the outage %v", e.err.Paused, e.err.Outage)
+		}
+		mustRelease(c.t, mustLock(c.t, l))
+	})
 }
 
 // A process revokes the lock, and deletes its node then, as holdfast break does. The loss names
@@ -126,10 +119,11 @@ func TestF316_CauseOfALoss(t *testing.T) {
 func TestF312_LossNamesTheRevoker(t *testing.T) {
 	const reason = "holdfast break by root@db7\x1b"
 	watch := func(c *cluster, h Hold) { c.remove(c.nodeOf(h.Lock().m)) }
-	for name, test := range map[string]struct {
+	type test struct {
 		lose func(c *cluster, h Hold)
 		says string // "": no revoker
-	}{
+	}
+	each(t, map[string]test{
 		"a watch tells": {watch, "another client deleted its node"},
 		"a look finds it": {func(c *cluster, h Hold) {
 			m := h.Lock().m
@@ -141,8 +135,7 @@ func TestF312_LossNamesTheRevoker(t *testing.T) {
 			m := h.Lock().m
 			m.client.Unwatch(c.nodeOf(m), m.active.list()[0])
 			c.remove(c.nodeOf(m))
-			_, err := h.Guard(c.t.Context(), zkio.CreateOp("/x", nil, nil))
-			wantErr(c.t, "guard", err, ErrLost)
+			wantErr(c.t, "guard", errOf(h.Guard(c.t.Context(), zkio.CreateOp("/x", nil, nil))), ErrLost)
 		}, "another client deleted its node"},
 		"nothing was heard since": {func(c *cluster, h Hold) {
 			hole := c.srv.Faults().Blackhole(session(h.Lock().m))
@@ -150,31 +143,27 @@ func TestF312_LossNamesTheRevoker(t *testing.T) {
 			time.AfterFunc(time.Second, hole.Remove)
 		}, "its node is gone: another client deleted it, unless the session has ended just now"},
 		"the session ends": {func(c *cluster, h Hold) { c.srv.ExpireSession(session(h.Lock().m)) }, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(c *cluster) {
-				a, b := c.lock("a"), c.lock("b")
-				for _, revoked := range []bool{true, false} { // the later loss names none
-					h := mustLock(c.t, a)
-					if revoked {
-						wantErr(c.t, "revoke", <-c.revoking(b, reason, time.Second), context.DeadlineExceeded)
-					}
-					test.lose(c, h)
-					<-h.Lost()
-					synctest.Wait()
-					who := fmt.Sprintf("; before that, the lock was revoked: b@%s, pid %d, since 20", readable(a.m.says().Host), a.m.says().PID)
-					why := `Z, "holdfast break by root@db7\x1b"`
-					says := h.Err().Error()
-					named := strings.Contains(says, test.says+who) && strings.Contains(says, why)
-					if want := revoked && test.says != ""; named != want || !want && strings.Contains(says, "revoked") {
-						c.t.Errorf("revoked %t: the error says %q", revoked, says)
-					}
-					h.Release()
-					later(time.Minute)
-				}
-			})
-		})
-	}
+	}, func(c *cluster, test test) {
+		a, b := c.lock("a"), c.lock("b")
+		for _, revoked := range []bool{true, false} { // the later loss names none
+			h := mustLock(c.t, a)
+			if revoked {
+				wantErr(c.t, "revoke", <-c.revoking(b, reason, time.Second), context.DeadlineExceeded)
+			}
+			test.lose(c, h)
+			<-h.Lost()
+			synctest.Wait()
+			who := fmt.Sprintf("; before that, the lock was revoked: b@%s, pid %d, since 20", readable(a.m.says().Host), a.m.says().PID)
+			why := `Z, "holdfast break by root@db7\x1b"`
+			says := h.Err().Error()
+			named := strings.Contains(says, test.says+who) && strings.Contains(says, why)
+			if want := revoked && test.says != ""; named != want || !want && strings.Contains(says, "revoked") {
+				c.t.Errorf("revoked %t: the error says %q", revoked, says)
+			}
+			h.Release()
+			later(time.Minute)
+		}
+	})
 }
 
 // A watch tells of a deletion before the session's end is known. The error says what is
@@ -189,9 +178,8 @@ func TestF316_CauseBecomesKnown(t *testing.T) {
 		}
 		says := func(what string, err error, text, cause string) {
 			c.t.Helper()
-			if got := err.Error(); got != `holdfast: hold "jobs": lock was lost: `+text || causeOf(err) != cause {
-				c.t.Errorf("%s: %q, cause %q; want %q, %q", what, got, causeOf(err), text, cause)
-			}
+			expect(c.t, err.Error() == `holdfast: hold "jobs": lock was lost: `+text && causeOf(err) == cause,
+				"%s: %q, cause %q; want %q, %q", what, err.Error(), causeOf(err), text, cause)
 		}
 		gone, alive := of(false), of(true)
 		says("nothing was heard since", gone, "its node is gone: another client deleted it, unless the session has ended just now", "deleted")
