@@ -20,157 +20,115 @@ import (
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
-// The transaction that creates all nodes, or its answer, is lost: there is one node for
-// each lock, and none is left.
+// The transaction that creates all nodes is lost, or the one that deletes them, or its
+// answer: there is one node for each lock, and none is left.
 func TestF127_LostLockAll(t *testing.T) {
-	each(t, losses, func(c *cluster, lose func(*cluster, zktest.Match) *zktest.Fault) {
-		t := c.t
-		m := c.open("a")
-		locks := several(t, m, "x", "y", "z")
-		wantErr(t, "first", mustLockAll(t, m, locks...).Unlock(t.Context()), nil)
-		lose(c, zktest.Match{Op: zktest.OpMulti, Session: session(m), Times: 1})
-		hs := mustLockAll(t, m, locks...)
-		c.wantQueues(map[string]int{"x": 1, "y": 1, "z": 1})
-		for _, h := range hs {
-			g, _ := h.Grant()
-			if _, stat, ok := c.srv.Get(g.Path); !ok || stat.Czxid != int64(g.Token) {
-				t.Errorf("token %d of %s, which is %+v, %t", g.Token, g.Path, stat, ok)
+	for nth := 1; nth <= 2; nth++ {
+		each(t, losses, func(c *cluster, lose func(*cluster, zktest.Match) *zktest.Fault) {
+			m := c.open("a")
+			locks := several(c.t, m, "x", "y", "z")
+			wantErr(c.t, "first", mustLockAll(c.t, m, locks...).Unlock(c.t.Context()), nil)
+			f := lose(c, zktest.Match{Op: zktest.OpMulti, Session: session(m), Nth: nth, Times: 1})
+			hs := mustLockAll(c.t, m, locks...)
+			c.wantQueues(map[string]int{"x": 1, "y": 1, "z": 1})
+			for _, h := range hs {
+				g := grantOf(c.t, h)
+				wantEq(c.t, "the token of "+g.Path, g.Token, c.czxid(g.Path))
 			}
-		}
-		wantErr(t, "unlock", hs.Unlock(t.Context()), nil)
-		c.wantQueues(map[string]int{"x": 0, "y": 0, "z": 0})
-	})
+			wantErr(c.t, "unlock", hs.Unlock(c.t.Context()), nil)
+			c.wantQueues(map[string]int{"x": 0, "y": 0, "z": 0})
+			wantEq(c.t, "losses", f.Hits(), 1)
+		})
+	}
 }
 
 // The answer to the request that creates the nodes is lost, another client deletes one of
 // them, and perhaps a request is lost, too, while the process finds that out.
 func TestF127_LostAndDeleted(t *testing.T) {
-	for _, tt := range []struct {
-		name, deleted string
-		lost          []zktest.Match
-	}{
-		{"no more", "x", nil},
-		{"the other's deletion", "x", []zktest.Match{{Op: zktest.OpDelete, Times: 1}}},
-		{"the search for it", "y", []zktest.Match{{Op: zktest.OpGetChildren2, Path: "/holdfast/y", Times: 1}}},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			bubble(t, func(c *cluster) {
-				t := c.t
-				m := c.open("a")
-				locks := several(t, m, "x", "y")
-				wantErr(t, "first", mustLockAll(t, m, locks...).Unlock(t.Context()), nil)
-				c.srv.Faults().DropReply(zktest.Match{Op: zktest.OpMulti, Session: session(m), Times: 1})
-				stop := c.stopBefore(m, list) // of the search for the nodes
-				w := lockAll(t.Context(), m, locks...)
-				stop.reached()
-				c.remove("/holdfast/" + tt.deleted + "/" + c.queueOf(tt.deleted)[0])
-				for _, match := range tt.lost {
-					match.Session = session(m)
-					c.srv.Faults().DropRequest(match)
-				}
-				stop.goOn()
-				hs := w.wantHeld(t, 30*time.Second)
-				gx, _ := hs[0].Grant()
-				gy, _ := hs[1].Grant()
-				if gx.Token != gy.Token {
-					t.Errorf("created by transactions %d and %d", gx.Token, gy.Token)
-				}
-				c.wantQueues(map[string]int{"x": 1, "y": 1})
-				wantErr(t, "unlock", hs.Unlock(t.Context()), nil)
-				if got := c.srv.Faults().Hits()[zktest.FaultDropRequest]; got != len(tt.lost) {
-					t.Errorf("%d requests were lost, want %d", got, len(tt.lost))
-				}
-			})
-		})
+	type test struct {
+		deleted string
+		lost    []zktest.Match
 	}
+	each(t, map[string]test{
+		"no more":              {"x", nil},
+		"the other's deletion": {"x", []zktest.Match{{Op: zktest.OpDelete, Times: 1}}},
+		"the search for it":    {"y", []zktest.Match{{Op: zktest.OpGetChildren2, Path: "/holdfast/y", Times: 1}}},
+	}, func(c *cluster, test test) {
+		m := c.open("a")
+		locks := several(c.t, m, "x", "y")
+		wantErr(c.t, "first", mustLockAll(c.t, m, locks...).Unlock(c.t.Context()), nil)
+		c.srv.Faults().DropReply(zktest.Match{Op: zktest.OpMulti, Session: session(m), Times: 1})
+		stop := c.stopBefore(m, list) // of the search for the nodes
+		w := lockAll(c.t.Context(), m, locks...)
+		stop.reached()
+		c.removeFirst(test.deleted)
+		for _, match := range test.lost {
+			match.Session = session(m)
+			c.srv.Faults().DropRequest(match)
+		}
+		stop.goOn()
+		hs := w.wantHeld(c.t, 30*time.Second)
+		wantEq(c.t, "the transaction of both", grantOf(c.t, hs[0]).Token, grantOf(c.t, hs[1]).Token)
+		c.wantQueues(map[string]int{"x": 1, "y": 1})
+		wantErr(c.t, "unlock", hs.Unlock(c.t.Context()), nil)
+		wantEq(c.t, "requests that were lost", c.srv.Faults().Hits()[zktest.FaultDropRequest], len(test.lost))
+	})
 }
 
 // The request by which a group gives way, or its answer, is lost.
 func TestF127_LostWhileGivingWay(t *testing.T) {
 	each(t, losses, func(c *cluster, lose func(*cluster, zktest.Match) *zktest.Fault) {
-		t := c.t
-		a, b := c.open("a"), c.open("b")
-		hx := mustLock(t, exclusive(t, b, "x"))
-		w := lockAll(t.Context(), a, several(t, a, "x", "y")...)
-		w.wantPending(t)
-		hy := exclusive(t, b, "y").Acquire(t.Context())
-		lose(c, zktest.Match{Op: zktest.OpMulti, Session: session(a), Times: 1})
-		_, err := hy.Granted().Wait(t.Context())
-		wantErr(t, "nested", err, nil)
+		m := c.meet()
+		hy := exclusive(c.t, m.b, "y").Acquire(c.t.Context())
+		lose(c, zktest.Match{Op: zktest.OpMulti, Session: session(m.a), Times: 1})
+		wantErr(c.t, "nested", wait(c.t, hy.Granted()), nil)
 		later(5 * time.Second)
 		c.wantQueues(map[string]int{"x": 2, "y": 2})
-		c.unlock(hy, hx)
-		wantErr(t, "unlock", w.wantHeld(t, 5*time.Second).Unlock(t.Context()), nil)
-		c.wantQueues(map[string]int{"x": 0, "y": 0})
-	})
-}
-
-// The request that deletes all nodes, or its answer, is lost.
-func TestF127_LostRelease(t *testing.T) {
-	each(t, losses, func(c *cluster, lose func(*cluster, zktest.Match) *zktest.Fault) {
-		t := c.t
-		m := c.open("a")
-		hs := mustLockAll(t, m, several(t, m, "x", "y")...)
-		lose(c, zktest.Match{Op: zktest.OpMulti, Session: session(m), Times: 1})
-		wantErr(t, "unlock", hs.Unlock(t.Context()), nil)
-		c.wantQueues(map[string]int{"x": 0, "y": 0})
+		c.unlock(hy, m.hx)
+		m.over()
 	})
 }
 
 // An administrator deletes a node of a group that waits, be it reserved or not: the group
 // queues again everywhere, and is never granted by a node that is gone.
 func TestF128_DeletedWhileWaiting(t *testing.T) {
-	for _, which := range []string{"x", "y", "x and then the one ahead"} {
-		bubble(t, func(c *cluster) {
-			t := c.t
-			a, b := c.open("a"), c.open("b")
-			hx := mustLock(t, exclusive(t, b, "x"))
-			w := lockAll(t.Context(), a, several(t, a, "x", "y")...)
-			later(3 * time.Second)
-			before := fmt.Sprint(c.queueOf("x"), c.queueOf("y"))
-			for _, name := range strings.Split(which, " and then ") {
-				if name == "the one ahead" {
-					hx.Release()
-					continue
-				}
-				queue := c.queueOf(name)
-				c.remove("/holdfast/" + name + "/" + queue[len(queue)-1])
-			}
-			synctest.Wait()
-			if after := fmt.Sprint(c.queueOf("x"), c.queueOf("y")); after == before {
-				t.Errorf("the queues are %s, as before", after)
-			}
-			hx.Release()
-			hs := w.wantHeld(t, time.Second)
-			for _, h := range hs {
-				if g, _ := h.Grant(); !c.srv.Exists(g.Path) {
-					t.Errorf("%s is not there", g.Path)
-				}
-			}
-			wantErr(t, "unlock", hs.Unlock(t.Context()), nil)
-			c.wantQueues(map[string]int{"x": 0, "y": 0})
-		})
-	}
+	each(t, map[string]func(m *meeting){
+		"x": func(m *meeting) { m.remove("/holdfast/x/" + m.queueOf("x")[1]) },
+		"y": func(m *meeting) { m.removeFirst("y") },
+		"x and then the one ahead": func(m *meeting) {
+			m.remove("/holdfast/x/" + m.queueOf("x")[1])
+			m.hx.Release()
+		},
+	}, func(c *cluster, happens func(*meeting)) {
+		m := c.meet()
+		later(3 * time.Second)
+		before := c.places()
+		happens(m)
+		synctest.Wait()
+		expect(c.t, c.places() != before, "the queues are %s, as before", before)
+		m.hx.Release()
+		for _, h := range m.w.wantHeld(c.t, time.Second) {
+			expect(c.t, c.srv.Exists(grantOf(c.t, h).Path), "%s is not there", grantOf(c.t, h).Path)
+		}
+		m.over()
+	})
 }
 
 // A reserved place is deleted, and then the other lock becomes free, while the client
 // cannot hear of either: it hears of the deletion first, and does not enter.
 func TestF128_DeletedBeforeTheLastIsFree(t *testing.T) {
 	bubble(t, func(c *cluster) {
-		t := c.t
-		a, b := c.open("a"), c.open("b")
-		hx := mustLock(t, exclusive(t, b, "x"))
-		w := lockAll(t.Context(), a, several(t, a, "y", "x")...)
+		m := c.meet()
 		later(3 * time.Second)
-		replies := c.srv.Faults().BlockReplies(session(a))
-		c.remove("/holdfast/y/" + c.queueOf("y")[0])
-		hy := mustLock(t, exclusive(t, b, "y"))
-		c.unlock(hx)
+		replies := c.srv.Faults().BlockReplies(session(m.a))
+		c.removeFirst("y")
+		hy := mustLock(c.t, exclusive(c.t, m.b, "y"))
+		c.unlock(m.hx)
 		replies.Remove()
-		w.wantPending(t)
+		m.w.wantPending(c.t)
 		c.held(hy)
 		c.unlock(hy)
-		wantErr(t, "unlock", w.wantHeld(t, time.Second).Unlock(t.Context()), nil)
+		m.over()
 	})
 }
 
@@ -178,56 +136,58 @@ func TestF128_DeletedBeforeTheLastIsFree(t *testing.T) {
 // first there. The client hears of the deletion before it gets the list, and does not enter.
 func TestF128_DeletedDuringTheLastList(t *testing.T) {
 	bubble(t, func(c *cluster) {
-		t := c.t
 		a, b := c.open("a"), c.open("b")
-		hx := mustLock(t, readWrite(t, b, "x").Writer())
-		w := lockAll(t.Context(), a, exclusive(t, a, "y"), readWrite(t, a, "x").Writer())
+		hx := mustLock(c.t, readWrite(c.t, b, "x").Writer())
+		w := lockAll(c.t.Context(), a, exclusive(c.t, a, "y"), readWrite(c.t, a, "x").Writer())
 		later(3 * time.Second)
 		stop := c.stopBefore(a, list) // a read lock may have come in the place of hx
 		c.unlock(hx)
 		stop.reached()
-		c.remove("/holdfast/y/" + c.queueOf("y")[0])
-		hy := mustLock(t, exclusive(t, b, "y"))
+		c.removeFirst("y")
+		hy := mustLock(c.t, exclusive(c.t, b, "y"))
 		stop.goOn()
-		w.wantPending(t)
+		w.wantPending(c.t)
 		c.held(hy)
 		c.unlock(hy)
-		wantErr(t, "unlock", w.wantHeld(t, time.Second).Unlock(t.Context()), nil)
+		wantErr(c.t, "unlock", w.wantHeld(c.t, time.Second).Unlock(c.t.Context()), nil)
 	})
 }
 
 // An administrator deletes a node of a group that holds its locks: all are lost.
 func TestF128_DeletedWhileHeld(t *testing.T) {
-	for i, deleted := range []string{"x", "y", "z"} {
-		bubble(t, func(c *cluster) {
-			t := c.t
-			m := c.open("a")
-			hs := mustLockAll(t, m, several(t, m, "x", "y", "z")...)
-			ctx, cancel := hs.Context(t.Context())
-			defer cancel()
-			lost := hs.Lost()
+	eachOf(t, []int{0, 1, 2}, func(c *cluster, deleted int) {
+		hs := c.lostTogether(func(m *Manager, hs Holds) {
 			later(200 * time.Millisecond)
-			g, _ := hs[i].Grant()
-			c.remove(g.Path)
+			c.remove(grantOf(c.t, hs[deleted]).Path)
 			synctest.Wait()
-			for j, h := range hs {
-				wantErr(t, fmt.Sprintf("hold %d, %s deleted", j, deleted), h.Err(), ErrLost)
-				if !isClosed(h.Lost()) {
-					t.Errorf("Lost of hold %d is open", j)
-				}
-				if j != i && !strings.Contains(fmt.Sprint(h.Err()), fmt.Sprintf("acquired together with %q", deleted)) {
-					t.Errorf("hold %d: %v", j, h.Err())
-				}
-			}
-			wantErr(t, "context", context.Cause(ctx), ErrLost)
-			if !isClosed(lost) {
-				t.Error("Lost is open")
-			}
-			wantErr(t, "unlock", hs.Unlock(t.Context()), ErrLost)
-			synctest.Wait()
-			c.wantQueues(map[string]int{"x": 0, "y": 0, "z": 0})
 		})
+		for i, h := range hs {
+			if i != deleted {
+				wantSays(c.t, h.Err(), fmt.Sprintf("acquired together with %q", hs[deleted].Lock().Name()))
+			}
+		}
+		wantErr(c.t, "unlock", hs.Unlock(c.t.Context()), ErrLost)
+		c.wantQueues(map[string]int{"x": 0, "y": 0, "z": 0})
+	})
+}
+
+// lostTogether has a process hold three locks together, and lose them by what happens. It
+// checks that each Hold tells of that, and what tells of all.
+func (c *cluster) lostTogether(happens func(m *Manager, hs Holds)) Holds {
+	c.t.Helper()
+	m := c.open("a")
+	hs := mustLockAll(c.t, m, several(c.t, m, "x", "y", "z")...)
+	ctx, cancel := hs.Context(c.t.Context())
+	defer cancel()
+	lost := hs.Lost()
+	happens(m, hs)
+	for i, h := range hs {
+		wantErr(c.t, fmt.Sprint("hold ", i), h.Err(), ErrLost)
+		expect(c.t, isClosed(h.Lost()), "Lost of hold %d is open", i)
 	}
+	wantErr(c.t, "context", context.Cause(ctx), ErrLost)
+	expect(c.t, isClosed(lost), "Lost is open")
+	return hs
 }
 
 // Groups that name the locks in different orders, rings of groups, and callers that nest
@@ -245,41 +205,36 @@ func TestF129_NoDeadlock(t *testing.T) {
 		"groups in a ring, and nested": {"G x y", "G y z", "G x z", "N x y"},
 	} {
 		for _, processes := range []int{1, len(clients)} {
-			t.Run(fmt.Sprintf("%s/%d", what, processes), func(t *testing.T) {
-				bubble(t, func(c *cluster) {
-					t := c.t
-					var managers []*Manager
-					for i := range processes {
-						managers = append(managers, c.open(fmt.Sprint("p", i), func(cfg *Config) { cfg.Tenure = 20 * time.Millisecond }))
-					}
-					done := make(chan string, len(clients))
-					for i, client := range clients {
-						m := managers[i%len(managers)]
-						way, names, _ := strings.Cut(client, " ")
-						locks := several(t, m, strings.Fields(names)...)
-						go func() {
-							for range 5 {
-								if err := lockSeveral(t, m, way == "G", locks); err != nil {
-									t.Errorf("%s: %v", client, err)
-								}
-							}
-							done <- client
-						}()
-					}
-					for range clients {
-						select {
-						case <-done:
-						case <-time.After(10 * time.Minute):
-							t.Fatalf("they wait for ever: x %v, y %v, z %v", c.queueOf("x"), c.queueOf("y"), c.queueOf("z"))
+			subtest(t, fmt.Sprintf("%s/%d", what, processes), func(c *cluster) {
+				var managers []*Manager
+				for i := range processes {
+					managers = append(managers, c.open(fmt.Sprint("p", i), func(cfg *Config) { cfg.Tenure = 20 * time.Millisecond }))
+				}
+				done := make(chan string, len(clients))
+				for i, client := range clients {
+					m := managers[i%len(managers)]
+					way, names, _ := strings.Cut(client, " ")
+					locks := several(c.t, m, strings.Fields(names)...)
+					go func() {
+						for range 5 {
+							err := lockSeveral(c.t, m, way == "G", locks)
+							expect(c.t, err == nil, "%s: %v", client, err)
 						}
+						done <- client
+					}()
+				}
+				for range clients {
+					select {
+					case <-done:
+					case <-time.After(10 * time.Minute):
+						c.t.Fatalf("they wait for ever: x %v, y %v, z %v", c.queueOf("x"), c.queueOf("y"), c.queueOf("z"))
 					}
-					synctest.Wait()
-					for _, name := range []string{"x", "y", "z"} {
-						if left := c.queueOf(name); len(left) > 0 {
-							t.Errorf("left in the queue of %s: %v", name, left)
-						}
-					}
-				})
+				}
+				synctest.Wait()
+				for _, name := range []string{"x", "y", "z"} {
+					expect(c.t, len(c.queueOf(name)) == 0,
+						"left in the queue of %s: %v", name, c.queueOf(name))
+				}
 			})
 		}
 	}
@@ -290,7 +245,6 @@ func TestF129_NoDeadlock(t *testing.T) {
 // begun; and many have returned before.
 func TestF129_UnderLoad(t *testing.T) {
 	bubble(t, func(c *cluster) {
-		t := c.t
 		const processes, names = 4, 10
 		seconds := max(racing.Fewer(60), 10)
 		c.srv.OnRequest(func(_ int64, op zktest.Op, _ string) {
@@ -319,9 +273,8 @@ func TestF129_UnderLoad(t *testing.T) {
 							chosen = []string{min(chosen[0], chosen[1]), max(chosen[0], chosen[1])}
 						}
 						began := time.Now()
-						if err := lockSeveral(t, m, group, several(t, m, chosen...)); err != nil {
-							t.Errorf("p%d: %v", p, err)
-						}
+						err := lockSeveral(c.t, m, group, several(c.t, m, chosen...))
+						expect(c.t, err == nil, "p%d: %v", p, err)
 						if group {
 							groups.Add(1)
 							longest[p][w] = max(longest[p][w], time.Since(began))
@@ -334,10 +287,9 @@ func TestF129_UnderLoad(t *testing.T) {
 		}
 		workers.Wait()
 		rest := time.Since(until)
-		t.Logf("%d groups, the longest waits %v; %d nested; the rest took %v", groups.Load(), longest, nested.Load(), rest)
-		if groups.Load() < int64(seconds*5/6) || nested.Load() < int64(seconds*3) || rest > time.Minute {
-			t.Error("that is too few, or too long")
-		}
+		c.t.Logf("%d groups, the longest waits %v; %d nested; the rest took %v", groups.Load(), longest, nested.Load(), rest)
+		expect(c.t, groups.Load() >= int64(seconds*5/6) && nested.Load() >= int64(seconds*3) && rest <= time.Minute,
+			"that is too few, or too long")
 	})
 }
 
@@ -367,38 +319,29 @@ func lockSeveral(t *testing.T, m *Manager, group bool, locks []*Lock) error {
 // and is granted the locks by the nodes of the new session.
 func TestF130_SessionEndsWhileWaiting(t *testing.T) {
 	bubble(t, func(c *cluster) {
-		t := c.t
-		a, b := c.open("a"), c.open("b")
-		hx := mustLock(t, exclusive(t, b, "x"))
-		w := lockAll(t.Context(), a, several(t, a, "x", "y")...)
+		m := c.meet()
 		for range 3 {
-			c.expire(a)
-			w.wantPending(t)
+			c.expire(m.a)
+			m.w.wantPending(c.t)
 			c.wantQueues(map[string]int{"x": 2, "y": 1})
 		}
-		c.unlock(hx)
-		hs := w.wantHeld(t, time.Second)
-		for _, h := range hs {
-			if g, _ := h.Grant(); g.Session != session(a) || !c.srv.Exists(g.Path) {
-				t.Errorf("the grant is %+v, the session %#x", g, session(a))
-			}
+		c.unlock(m.hx)
+		for _, h := range m.w.wantHeld(c.t, time.Second) {
+			g := grantOf(c.t, h)
+			expect(c.t, g.Session == session(m.a) && c.srv.Exists(g.Path),
+				"the grant is %+v, the session %#x", g, session(m.a))
 		}
-		wantErr(t, "unlock", hs.Unlock(t.Context()), nil)
+		m.over()
 	})
 }
 
 // The session ends while a group holds its locks: all are lost.
 func TestF130_SessionEndsWhileHeld(t *testing.T) {
 	bubble(t, func(c *cluster) {
-		t := c.t
-		m := c.open("a")
-		hs := mustLockAll(t, m, several(t, m, "x", "y")...)
-		c.expire(m)
-		for _, h := range hs {
-			wantErr(t, "hold", h.Err(), ErrLost)
-		}
-		wantErr(t, "unlock", hs.Unlock(t.Context()), ErrLost)
-		wantErr(t, "again", mustLockAll(t, m, several(t, m, "x", "y")...).Unlock(t.Context()), nil)
+		hs := c.lostTogether(func(m *Manager, _ Holds) { c.expire(m) })
+		wantErr(c.t, "unlock", hs.Unlock(c.t.Context()), ErrLost)
+		m := hs[0].Lock().m
+		wantErr(c.t, "again", mustLockAll(c.t, m, several(c.t, m, "x", "y")...).Unlock(c.t.Context()), nil)
 		c.wantQueues(map[string]int{"x": 0, "y": 0})
 	})
 }
@@ -406,22 +349,16 @@ func TestF130_SessionEndsWhileHeld(t *testing.T) {
 // The session ends while a group that gives way has no answer yet.
 func TestF130_SessionEndsWhileGivingWay(t *testing.T) {
 	bubble(t, func(c *cluster) {
-		t := c.t
-		a, b := c.open("a"), c.open("b")
-		hx := mustLock(t, exclusive(t, b, "x"))
-		w := lockAll(t.Context(), a, several(t, a, "x", "y")...)
-		w.wantPending(t)
-		hy := exclusive(t, b, "y").Acquire(t.Context())
-		stop := c.stopBefore(a, prove) // the transaction begins with the deletion
+		m := c.meet()
+		hy := exclusive(c.t, m.b, "y").Acquire(c.t.Context())
+		stop := c.stopBefore(m.a, prove) // the transaction begins with the deletion
 		stop.reached()
-		c.srv.ExpireSession(session(a))
+		c.srv.ExpireSession(session(m.a))
 		stop.goOn()
-		_, err := hy.Granted().Wait(t.Context())
-		wantErr(t, "nested", err, nil)
+		wantErr(c.t, "nested", wait(c.t, hy.Granted()), nil)
 		later(time.Second)
-		c.unlock(hy, hx)
-		wantErr(t, "unlock", w.wantHeld(t, 5*time.Second).Unlock(t.Context()), nil)
-		c.wantQueues(map[string]int{"x": 0, "y": 0})
+		c.unlock(hy, m.hx)
+		m.over()
 	})
 }
 
@@ -448,9 +385,8 @@ func (c lastWords) Read(b []byte) (int, error) {
 func TestF127_LostAfterGivingWay(t *testing.T) {
 	for range 50 {
 		bubble(t, func(c *cluster) {
-			t := c.t
-			wantErr(t, "data", c.srv.CreateAll("/holdfast/x", []byte("another client's")), nil)
-			wantErr(t, "data", c.srv.CreateAll("/holdfast/y", []byte("another client's")), nil)
+			wantErr(c.t, "data", c.srv.CreateAll("/holdfast/x", []byte("another client's")), nil)
+			wantErr(c.t, "data", c.srv.CreateAll("/holdfast/y", []byte("another client's")), nil)
 			var count atomic.Int32
 			a, b := c.open("a", func(cfg *Config) {
 				dial := cfg.Dialer
@@ -463,10 +399,10 @@ func TestF127_LostAfterGivingWay(t *testing.T) {
 					return lastWords{conn, &count}, err
 				}
 			}), c.open("b")
-			hx := mustLock(t, exclusive(t, b, "x"))
-			w := lockAll(t.Context(), a, several(t, a, "x", "y")...)
-			w.wantPending(t)
-			hy := exclusive(t, b, "y").Acquire(t.Context())
+			hx := mustLock(c.t, exclusive(c.t, b, "x"))
+			w := lockAll(c.t.Context(), a, several(c.t, a, "x", "y")...)
+			w.wantPending(c.t)
+			hy := exclusive(c.t, b, "y").Acquire(c.t.Context())
 			id := session(a)
 			c.srv.OnRequest(func(session int64, op zktest.Op, _ string) {
 				if session == id && op == zktest.OpMulti {
@@ -475,10 +411,10 @@ func TestF127_LostAfterGivingWay(t *testing.T) {
 			})
 			later(6 * time.Second)
 			c.held(hy)
-			w.wantPending(t)
+			w.wantPending(c.t)
 			c.wantQueues(map[string]int{"x": 2, "y": 2})
 			c.unlock(hy, hx)
-			w.wantHeld(t, time.Second).Release()
+			w.wantHeld(c.t, time.Second).Release()
 			synctest.Wait()
 			c.wantQueues(map[string]int{"x": 0, "y": 0})
 		})
@@ -497,14 +433,9 @@ func TestF014_StrangerBehindAReservedPlace(t *testing.T) {
 		w := lockAll(c.t.Context(), m, locks...)
 		w.wantPending(c.t)
 		wantErr(c.t, "the stranger waits for x", c.srv.CreateEphemeral(s, "/holdfast/x/lock-2147483647", nil), nil)
-		later(time.Minute)
-		if !isClosed(w.done) {
-			c.t.Fatal("LockAll waits")
-		}
+		<-w.done
 		wantErr(c.t, "LockAll", w.err, ErrSequenceExhausted)
 		later(time.Second)
-		if names := c.queueOf("x"); len(names) != 1 {
-			c.t.Errorf("in x: %v, want the stranger alone", names)
-		}
+		c.wantQueues(map[string]int{"x": 1}) // the stranger
 	})
 }

@@ -22,9 +22,8 @@ func infos(t *testing.T, m *Manager, all bool) map[string]LockInfo {
 	found := make(map[string]LockInfo)
 	for info := range m.Locks(all) {
 		key := info.Name + " " + info.Kind.String()
-		if _, twice := found[key]; twice {
-			t.Errorf("%s comes twice", key)
-		}
+		_, twice := found[key]
+		expect(t, !twice, "%s comes twice", key)
 		found[key] = info
 	}
 	return found
@@ -33,9 +32,8 @@ func infos(t *testing.T, m *Manager, all bool) map[string]LockInfo {
 // wantLocks checks which locks m tells of.
 func wantLocks(t *testing.T, what string, infos map[string]LockInfo, want ...string) {
 	t.Helper()
-	if got := slices.Sorted(maps.Keys(infos)); !slices.Equal(got, want) {
-		t.Errorf("%s: got %q, want %q", what, got, want)
-	}
+	expect(t, slices.Equal(slices.Sorted(maps.Keys(infos)), want),
+		"%s: got %q, want %q", what, slices.Sorted(maps.Keys(infos)), want)
 }
 
 // Locks tells of each lock what an operator asks.
@@ -70,15 +68,13 @@ func TestLocks(t *testing.T) {
 			c.t.Errorf("held: %+v", i)
 		}
 		i = got["wanted exclusive"]
-		if i.Stats.Phase != state.Fetching || i.Stats.Holders != 1 || i.Token != 0 || i.Lease != 0 || i.Position != 1 || !i.Since.Equal(start.Add(time.Second)) {
-			c.t.Errorf("wanted: %+v", i)
-		}
+		expect(c.t, i.Stats.Phase == state.Fetching && i.Stats.Holders == 1 && i.Token == 0 &&
+			i.Lease == 0 && i.Position == 1 && i.Since.Equal(start.Add(time.Second)), "wanted: %+v", i)
 		if !strings.HasPrefix(i.Node, "/holdfast/wanted/_c_") || i.Holder == nil || i.Holder.Label != "b" || !i.Holder.Holds || i.Ahead == nil || i.Ahead.Path != i.Holder.Path {
 			c.t.Errorf("wanted: %+v, held by %v, behind %v", i, i.Holder, i.Ahead)
 		}
-		if i = got["mutex mutex"]; i.Stats.Phase != state.Retained || i.Stats.Holders != 3 {
-			c.t.Errorf("mutex: %+v", i)
-		}
+		i = got["mutex mutex"]
+		expect(c.t, i.Stats.Phase == state.Retained && i.Stats.Holders == 3, "mutex: %+v", i)
 
 		given := c.revoking(readWrite(c.t, b, "pair").Writer(), "make room", time.Minute)
 		if i = infos(c.t, a, false)["pair read"]; i.Revocation == nil || i.Revocation.Reason != "make room" || i.Revocation.From.Label != "b" || !i.Yielding {
@@ -110,25 +106,19 @@ func TestLocks(t *testing.T) {
 // The places of LockAll are locks of their own.
 func TestLocksOfLockAll(t *testing.T) {
 	bubble(t, func(c *cluster) {
-		a, b := c.open("a"), c.open("b")
-		other := mustLock(c.t, exclusive(c.t, b, "two"))
-		all := lockAll(c.t.Context(), a, several(c.t, a, "one", "two")...)
+		m := c.meet()
 		later(time.Second)
-		got := infos(c.t, a, false)
-		wantLocks(c.t, "waiting", got, "one exclusive", "two exclusive")
-		if i := got["two exclusive"]; i.Stats.Phase != state.Fetching || i.Position != 1 || i.Holder == nil || i.Holder.Label != "b" {
-			c.t.Errorf("two: %+v", i)
+		got := infos(c.t, m.a, false)
+		wantLocks(c.t, "waiting", got, "x exclusive", "y exclusive")
+		i := got["x exclusive"]
+		expect(c.t, i.Stats.Phase == state.Fetching && i.Position == 1 && i.Holder != nil && i.Holder.Label == "b", "x: %+v", i)
+		c.unlock(m.hx)
+		for name, i := range infos(c.t, m.a, false) {
+			expect(c.t, i.Stats.Phase == state.Retained && i.Stats.Holders == 1 && i.Token != 0 && !i.Yielding,
+				"%s: %+v", name, i)
 		}
-		mustRelease(c.t, other)
-		synctest.Wait()
-		for name, i := range infos(c.t, a, false) {
-			if i.Stats.Phase != state.Retained || i.Stats.Holders != 1 || i.Token == 0 || i.Yielding {
-				c.t.Errorf("%s: %+v", name, i)
-			}
-		}
-		wantErr(c.t, "unlock", all.holds.Unlock(c.t.Context()), nil)
-		synctest.Wait()
-		wantLocks(c.t, "in the end", infos(c.t, a, false))
+		m.over()
+		wantLocks(c.t, "in the end", infos(c.t, m.a, false))
 	})
 }
 
@@ -148,9 +138,7 @@ func TestLocksLoop(t *testing.T) {
 				break
 			}
 		}
-		if n != 5 {
-			c.t.Errorf("%d locks, want 5", n)
-		}
+		expect(c.t, n == 5, "%d locks, want 5", n)
 	})
 }
 
@@ -163,8 +151,7 @@ func TestManagerStats(t *testing.T) {
 			mustRelease(c.t, mustLock(c.t, l))
 		}
 		other := mustLock(c.t, exclusive(c.t, b, "other"))
-		_, err := exclusive(c.t, a, "other").TryLock(c.t.Context())
-		wantErr(c.t, "trylock", err, ErrLocked)
+		wantErr(c.t, "trylock", errOf(exclusive(c.t, a, "other").TryLock(c.t.Context())), ErrLocked)
 		h := mustLock(c.t, l)
 		later(time.Second) // its node is watched
 		c.remove(c.nodeOf(a))
@@ -173,15 +160,13 @@ func TestManagerStats(t *testing.T) {
 		readWrite(c.t, a, "pair").Upgradable()
 
 		st := a.Stats()
-		if st.Grants != 4 || st.Losses != 1 || st.Failures != 1 {
-			c.t.Errorf("%d grants, %d losses, %d failures; want 4, 1, 1", st.Grants, st.Losses, st.Failures)
-		}
+		expect(c.t, st.Grants == 4 && st.Losses == 1 && st.Failures == 1,
+			"%d grants, %d losses, %d failures; want 4, 1, 1", st.Grants, st.Losses, st.Failures)
 		if st.Session != session(a) || st.Timeout != defaultSessionTimeout || !st.Connected || st.Outage != nil || st.Sessions != 1 || st.Reconnects != 0 || st.Workers != defaultWorkers {
 			c.t.Errorf("%+v", st)
 		}
-		if st.Requests["multi"] == 0 || st.Answers == 0 || st.WatchEvents == 0 || st.Busy != 0 || st.Queued != 0 {
-			c.t.Errorf("%+v", st)
-		}
+		expect(c.t, st.Requests["multi"] != 0 && st.Answers != 0 && st.WatchEvents != 0 && st.Busy == 0 && st.Queued == 0,
+			"%+v", st)
 
 		h = mustLock(c.t, l)
 		if st = a.Stats(); st.Lease <= 0 || st.Lease > defaultSessionTimeout/2 || st.Locks < 1 || st.Locks > 3 { // some may be collected
@@ -196,15 +181,13 @@ func TestManagerStats(t *testing.T) {
 		}
 		refused.Remove()
 		later(2 * time.Second)
-		if st = a.Stats(); !st.Connected || st.Reconnects != 1 {
-			c.t.Errorf("after an outage: %+v", st)
-		}
+		st = a.Stats()
+		expect(c.t, st.Connected && st.Reconnects == 1, "after an outage: %+v", st)
 		acquired.Release()
 		c.unlock(h, other)
 		wantErr(c.t, "close", a.Close(), nil)
-		if st = a.Stats(); st.Session != 0 || st.Connected || st.Lease != 0 {
-			c.t.Errorf("closed: %+v", st)
-		}
+		st = a.Stats()
+		expect(c.t, st.Session == 0 && !st.Connected && st.Lease == 0, "closed: %+v", st)
 	})
 }
 
@@ -213,27 +196,23 @@ func TestLossesAreForgotten(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		m := c.open("a")
 		var locks []*Lock
+		lose := func(l *Lock, held time.Duration) {
+			m.journal.losses.note(l, Loss{Held: held, Err: &Error{Op: "hold", Name: l.Name(), Err: errLeaseEnded}})
+		}
 		for i := range lossesKept + 2 {
 			locks = append(locks, exclusive(c.t, m, fmt.Sprintf("jobs/%d", i)))
+			lose(locks[i], time.Duration(i))
 		}
-		for i, l := range locks {
-			m.journal.losses.note(l, Loss{Held: time.Duration(i), Err: &Error{Op: "hold", Name: l.Name(), Err: errLeaseEnded}})
-		}
-		again := &Error{Op: "hold", Name: locks[1].Name(), Err: errLeaseEnded}
-		m.journal.losses.note(locks[1], Loss{Held: time.Hour, Err: again})
+		lose(locks[1], time.Hour)
 		for i, want := range map[int]time.Duration{1: time.Hour, 3: 3, lossesKept + 1: lossesKept + 1} {
-			if got := m.journal.losses.lastOf(locks[i]); got == nil || got.Held != want {
-				c.t.Errorf("lock %d: %+v, want it lost after %v", i, got, want)
-			}
+			got := m.journal.losses.lastOf(locks[i])
+			expect(c.t, got != nil && got.Held == want, "lock %d: %+v, want it lost after %v", i, got, want)
 		}
 		for _, i := range []int{0, 2} {
-			if got := m.journal.losses.lastOf(locks[i]); got != nil {
-				c.t.Errorf("lock %d: %+v, want none", i, got)
-			}
+			wantEq(c.t, fmt.Sprint("lock ", i), m.journal.losses.lastOf(locks[i]), nil)
 		}
-		if len(m.journal.losses.past) != lossesKept || len(m.journal.losses.last) != lossesKept {
-			c.t.Errorf("%d losses of %d locks, want %d", len(m.journal.losses.past), len(m.journal.losses.last), lossesKept)
-		}
+		wantEq(c.t, "losses", len(m.journal.losses.past), lossesKept)
+		wantEq(c.t, "of so many locks", len(m.journal.losses.last), lossesKept)
 		later(time.Second)
 	})
 }
@@ -268,13 +247,11 @@ func TestSessionOfTheHolder(t *testing.T) {
 		waits := c.acquire(l)
 		want := grantOf(c.t, h).Session
 		info := l.cur.Load().info()
-		if info.Holder == nil || info.Ahead == nil || info.Holder.Session != want || info.Ahead.Session != want {
-			c.t.Errorf("the holder is %+v, ahead is %+v; want session %#x", info.Holder, info.Ahead, want)
-		}
+		expect(c.t, info.Holder != nil && info.Ahead != nil && info.Holder.Session == want && info.Ahead.Session == want,
+			"the holder is %+v, ahead is %+v; want session %#x", info.Holder, info.Ahead, want)
 		var e *Error
-		if !errors.As(waits.Err(), &e) || e.Ahead.Session != want {
-			c.t.Errorf("the error of the waiter: %v", waits.Err())
-		}
+		expect(c.t, errors.As(waits.Err(), &e) && e.Ahead.Session == want,
+			"the error of the waiter: %v", waits.Err())
 		c.unlock(h)
 		c.held(waits)
 		c.unlock(waits)
