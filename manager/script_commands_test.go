@@ -31,7 +31,7 @@ type script struct {
 	faults    []*scriptFault
 	contexts  []*scriptContext
 
-	writes map[string]context.CancelCauseFunc // guarded ones, by name
+	giveUps map[string]context.CancelCauseFunc // of guarded writes and upgrades, by name
 
 	queues map[string]string // by directory: what was printed last
 	nodes  map[string]string // by what is printed: the path
@@ -94,7 +94,7 @@ func newScript(t *testing.T) *script {
 	s := &script{
 		cluster: newCluster(t, zktest.Config{}), requests: make(map[int64]map[verb]int),
 		locks: make(map[string]*Lock), queues: make(map[string]string), nodes: make(map[string]string), owners: make(map[int64]string),
-		writes: make(map[string]context.CancelCauseFunc),
+		giveUps: make(map[string]context.CancelCauseFunc),
 	}
 	s.queues[dir] = "empty"
 	s.srv.OnRequest(func(session int64, op zktest.Op, path string) {
@@ -118,15 +118,15 @@ var scriptCommands = map[string]struct {
 	run   func(s *script, a scriptArgs)
 }{
 	// Processes.
-	"open":     {1, "PROCESS… [tenure= margin= timeout= close= root= private=yes tail=]", (*script).runOpen},
+	"open":     {1, "PROCESS… [tenure= margin= timeout= close= root= private=yes observed=no tail=]", (*script).runOpen},
 	"close":    {1, "PROCESS", (*script).runClose},
 	"shutdown": {2, "PROCESS TIMEOUT", (*script).runClose},
 
 	// Locks. The lock is called "jobs" unless name= says otherwise.
-	"acquire": {2, "HOLD PROCESS [read|write] [name= ctx= timeout=]", (*script).runAcquire},
-	"lock":    {2, "HOLD PROCESS [read|write] [name= ctx= timeout=]", (*script).runAcquire},
-	"try":     {2, "HOLD PROCESS [read|write] [name= ctx= timeout=]", (*script).runAcquire},
-	"do":      {2, "HOLD PROCESS [read|write] [name= ctx= timeout=]", (*script).runAcquire},
+	"acquire": {2, "HOLD PROCESS [read|write|upgradable] [name= ctx= timeout=]", (*script).runAcquire},
+	"lock":    {2, "HOLD PROCESS [read|write|upgradable] [name= ctx= timeout=]", (*script).runAcquire},
+	"try":     {2, "HOLD PROCESS [read|write|upgradable] [name= ctx= timeout=]", (*script).runAcquire},
+	"do":      {2, "HOLD PROCESS [read|write|upgradable] [name= ctx= timeout=]", (*script).runAcquire},
 	"finish":  {1, "HOLD [fail|cause]: the function that do runs returns", (*script).runFinish},
 	"cancel":  {1, "HOLD: the context that it was acquired with ends", (*script).runCancel},
 	"release": {1, "HOLD…, one after the other", (*script).runRelease},
@@ -137,6 +137,10 @@ var scriptCommands = map[string]struct {
 	"ask":     {1, "HOLD…: prints what its methods answer", (*script).runAsk},
 	"state":   {1, "PROCESS [read|write] [name=]: prints Lock.State", (*script).runState},
 	"refuses": {1, "PROCESS: prints what newcomers are told", (*script).runRefuses},
+
+	// Upgradable locks.
+	"upgrade":   {2, "CALL HOLD [ctx=]: calls its Upgrade", (*script).runUpgrade},
+	"downgrade": {1, "HOLD", (*script).runDowngrade},
 
 	// Time.
 	"advance": {1, "DURATION", (*script).runAdvance},
@@ -168,7 +172,7 @@ var scriptCommands = map[string]struct {
 
 	// Guarded writes of a node, the account.
 	"guard":   {3, "NAME HOLD DATA [timeout=]: writes to it", (*script).runGuard},
-	"giveup":  {1, "NAME: the context of the guarded write ends", (*script).runGiveUp},
+	"giveup":  {1, "NAME: the context of the guarded write, or the upgrade, ends", (*script).runGiveUp},
 	"account": {0, "prints it", (*script).runAccount},
 }
 
@@ -348,7 +352,7 @@ func (s *script) referee() {
 
 func isReader(h Hold) bool {
 	g, err := h.Grant()
-	return err == nil && strings.Contains(g.Path, "__READ__")
+	return err == nil && strings.Contains(g.Path, "__READ__") && !h.Upgraded()
 }
 
 // sessionOf returns the id of p's session: the one that p has, or had last.
@@ -409,6 +413,9 @@ func (s *script) stateOf(h *scriptHold) string {
 		i, seen := slices.BinarySearch(s.tokens, g.Token)
 		if !seen {
 			s.tokens = slices.Insert(s.tokens, i, g.Token)
+		}
+		if h.h.Upgraded() {
+			return fmt.Sprintf("held #%d, upgraded", i+1)
 		}
 		return fmt.Sprintf("held #%d", i+1)
 	case errors.Is(err, ErrNotGranted):
@@ -523,6 +530,9 @@ func (s *script) runOpen(a scriptArgs) {
 			cfg.SessionTimeout = a.duration(s.t, "timeout", cfg.SessionTimeout)
 			cfg.CloseTimeout = a.duration(s.t, "close", cfg.CloseTimeout)
 			cfg.Root = cmp.Or(a.options["root"], cfg.Root)
+			if a.options["observed"] == "no" {
+				cfg.Observer = nil
+			}
 			if a.options["private"] != "" { // only the process itself may read its nodes, and delete them
 				user := name + ":" + name
 				cfg.Auth = []zkio.Auth{{Scheme: "digest", Data: []byte(user)}}
@@ -561,10 +571,9 @@ func (s *script) lockOf(p *scriptProcess, a scriptArgs, kind []string) *Lock {
 	if l == nil {
 		if len(kind) == 0 {
 			l = exclusive(s.t, p.m, name)
-		} else if rw := readWrite(s.t, p.m, name); kind[0] == "read" {
-			l = rw.Reader()
 		} else {
-			l = rw.Writer()
+			rw := readWrite(s.t, p.m, name)
+			l = map[string]*Lock{"read": rw.Reader(), "write": rw.Writer(), "upgradable": rw.Upgradable()}[kind[0]]
 		}
 		s.locks[key] = l
 	}
@@ -684,6 +693,18 @@ func (s *script) runReenter(a scriptArgs) {
 		return
 	}
 	s.add(h)
+}
+
+func (s *script) runUpgrade(a scriptArgs) {
+	ctx, cancel := context.WithCancelCause(s.contextNamed(a.options["ctx"]))
+	s.t.Cleanup(func() { cancel(nil) })
+	s.giveUps[a.words[0]] = cancel
+	h := s.hold(a.words[1]).h
+	s.call("upgrade "+a.words[0], func() error { return h.Upgrade(ctx) }, nil)
+}
+
+func (s *script) runDowngrade(a scriptArgs) {
+	s.print("downgrade %s: %s", a.words[0], s.explain(s.hold(a.words[0]).h.Downgrade()))
 }
 
 func (s *script) runContext(a scriptArgs) {

@@ -64,11 +64,11 @@ func (s *script) runGuard(a scriptArgs) {
 		s.t.Cleanup(stop)
 	}
 	h := s.hold(a.words[1]).h
-	s.writes[a.words[0]] = cancel
+	s.giveUps[a.words[0]] = cancel
 	s.call("guard "+a.words[0], func() error { return write(ctx, h, a.words[2]) }, nil)
 }
 
-func (s *script) runGiveUp(a scriptArgs) { s.writes[a.words[0]](errGaveUp) }
+func (s *script) runGiveUp(a scriptArgs) { s.giveUps[a.words[0]](errGaveUp) }
 
 func (s *script) runAccount(scriptArgs) {
 	data, stat, _ := s.srv.Get(account)

@@ -13,6 +13,7 @@ func TestF002_RecoveryOutlivesItsCaller(t *testing.T)          { playScript(t) }
 func TestF007_DirectoryIsMissing(t *testing.T)                 { playScript(t) }
 func TestF008_DirectoryIsDeletedWhileIdle(t *testing.T)        { playScript(t) }
 func TestF009_DirectoryMadeByTwo(t *testing.T)                 { playScript(t) }
+func TestF014_UpgradeRefused(t *testing.T)                     { playScript(t) }
 func TestF015_JunkInTheDirectory(t *testing.T)                 { playScript(t) }
 func TestF015_StrangersInTheDirectory(t *testing.T)            { playScript(t) }
 func TestF020_ReadersAndWritersInOneQueue(t *testing.T)        { playScript(t) }
@@ -45,6 +46,7 @@ func TestF064_ReleaseAfterLoss(t *testing.T)                   { playScript(t) }
 func TestF068_FailSettlesEverything(t *testing.T)              { playScript(t) }
 func TestF069_ArrivalsWhileReleasing(t *testing.T)             { playScript(t) }
 func TestF077_ErrUpgrade(t *testing.T)                         { playScript(t) }
+func TestF077_ErrUpgradeToUpgradable(t *testing.T)             { playScript(t) }
 func TestF079_ReaderAndWriterOfOneProcess(t *testing.T)        { playScript(t) }
 func TestF081_LostDelete(t *testing.T)                         { playScript(t) }
 func TestF082_DeletionImpossible(t *testing.T)                 { playScript(t) }
@@ -54,6 +56,14 @@ func TestF091_NodeComesBack(t *testing.T)                      { playScript(t) }
 func TestF092_ContenderAheadMayNotBeRead(t *testing.T)         { playScript(t) }
 func TestF094_MarginIsKeptInShutdown(t *testing.T)             { playScript(t) }
 func TestF095_LostHoldIsGivenUpAtOnce(t *testing.T)            { playScript(t) }
+func TestF131_ReaderBesideAnUpgrade(t *testing.T)              { playScript(t) }
+func TestF131_WriterGoesBeforeTheShield(t *testing.T)          { playScript(t) }
+func TestF132_NodeDeletedDuringAnUpgrade(t *testing.T)         { playScript(t) }
+func TestF133_SessionEndsDuringAnUpgrade(t *testing.T)         { playScript(t) }
+func TestF133_UpgradedAgainAfterALostDowngrade(t *testing.T)   { playScript(t) }
+func TestF134_UpgradeGivenUp(t *testing.T)                     { playScript(t) }
+func TestF134_UpgradedTogether(t *testing.T)                   { playScript(t) }
+func TestF275_OneOfTwoCallsGivesUp(t *testing.T)               { playScript(t) }
 func TestFairness(t *testing.T)                                { playScript(t) }
 func TestHandOverBehindANumberNobodyGaveOut(t *testing.T)      { playScript(t) }
 func TestHandOverBehindTheLastOneSeen(t *testing.T)            { playScript(t) }
