@@ -3,7 +3,6 @@
 package manager
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -17,275 +16,236 @@ import (
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
-// What the observer of process a is told, in virtual time: first of locks, then of
-// sessions. Process b is another one.
-func TestEvents(t *testing.T) {
-	const s = time.Second
-	within := func(c *cluster, d time.Duration) context.Context { return withTimeout(c.t, d) }
-	each(t, map[string]struct {
-		do   func(c *cluster, a, b *Manager)
-		want []string
-	}{
-		"held": {
-			func(c *cluster, a, b *Manager) {
-				h := mustLock(c.t, exclusive(c.t, a, "jobs"))
-				later(3 * s)
-				mustRelease(c.t, h)
-			},
-			[]string{"queued", "granted after 0s", "released held 3s"},
+// A course is what becomes of a lock of process a; b is another process.
+type course struct {
+	steps  string                   // commands of a script
+	do     func(s *script, l *Lock) // if steps do not say it; l is a's lock
+	events string                   // that a's observer is told of, first of locks, then of sessions
+	heard  string                   // by a listener
+}
+
+var courses = map[string]course{
+	"held": {
+		steps:  "acquire x a; advance 3s; release x",
+		events: "queued; granted after 0s; released held 3s",
+		heard:  "acquired; released",
+	},
+	"shared": {
+		steps:  "acquire x a; acquire y a; release y; acquire y a; release y; release x",
+		events: "queued; granted after 0s; entered; released held 0s",
+		heard:  "acquired; released",
+	},
+	"waits": {
+		steps:  "acquire o b; acquire x a; advance 2s; release o; advance 1s; release x",
+		events: "queued; placed 1 behind b; granted after 2s; released held 1s",
+		heard:  "queued 1 behind b; acquired; released",
+	},
+	"gives up": {
+		steps:  "acquire o b; lock x a timeout=2s; advance 2s; release o",
+		events: "queued; placed 1 behind b; failed after 2s (context)",
+		heard:  "queued 1 behind b; failed (context)",
+	},
+	"tries": {
+		steps:  "acquire o b; try x a; release o",
+		events: "queued; placed 1 behind b; failed after 0s (context)",
+		heard:  "queued 1 behind b; failed (context)",
+	},
+	"node deleted": {
+		steps:  "acquire x a; advance 1s; remove a.0; release x",
+		events: "queued; granted after 0s; lost held 1s (deleted)",
+		heard:  "acquired; lost (deleted)",
+	},
+	"node deleted, found by the release": { // it is not watched yet
+		steps:  "acquire x a; advance 10ms; remove a.0; release x",
+		events: "queued; granted after 0s; lost held 0s (deleted)",
+		heard:  "acquired; lost (deleted)",
+	},
+	"session expires": { // the node has no watch yet, so that is the first news
+		steps: "acquire x a; expire a; release x; advance 1s; acquire y a; release y",
+		events: "queued; granted after 0s; lost held 0s (session); queued; granted after 0s; released held 0s; " +
+			"connection lost (other); session over (session); session began",
+		heard: "acquired; lost (session); acquired; released",
+	},
+	"session expires in a wait": {
+		do: func(s *script, l *Lock) {
+			s.run("acquire o b; acquire x a")
+			start := time.Now()
+			s.expire(l.m)
+			later(3*time.Second - time.Since(start))
+			s.run("release o; release x")
 		},
-		"shared": {
-			func(c *cluster, a, b *Manager) {
-				l := exclusive(c.t, a, "jobs")
-				first := mustLock(c.t, l)
-				for range 100 {
-					mustRelease(c.t, mustLock(c.t, l))
-				}
-				mustRelease(c.t, first)
-			},
-			[]string{"queued", "granted after 0s", "entered", "released held 0s"},
+		events: "queued; placed 1 behind b; queued; placed 1 behind b; granted after 3s; released held 0s; " +
+			"connection lost (other); session over (session); session began",
+		heard: "queued 1 behind b; queued 1 behind b; acquired; released",
+	},
+	"lease ends": {
+		steps:  "acquire x a; blackhole a for=6s; advance 7s; release x; advance 1s",
+		events: "queued; granted after 0s; lost held 5s (lease)",
+		heard:  "acquired; lost (lease)",
+	},
+	"closed": {
+		steps:  "acquire x a; advance 1s; close a; release x",
+		events: "queued; granted after 0s; lost held 1s (closed); session over (closed)",
+		heard:  "acquired; lost (closed)",
+	},
+	"closed in a wait": {
+		steps:  "acquire o b; acquire x a; advance 1s; close a; release x; release o",
+		events: "queued; placed 1 behind b; failed after 1s (closed); session over (closed)",
+		heard:  "queued 1 behind b; failed (closed)",
+	},
+	"tenure is over": {
+		steps:  "acquire x a; acquire y a; release y; acquire o b; advance 1s; release x; release o",
+		events: "queued; granted after 0s; entered; yielded; released held 1s",
+		heard:  "acquired; released",
+	},
+	// Callers that come when the gate is closed queue by the request that gives the lock up.
+	"handed over": {
+		steps: "acquire x a; acquire y a; release y; acquire o b; advance 1s; acquire z a; advance 1s; release x; " +
+			"advance 1s; release o; advance 1s; release z",
+		events: "queued; granted after 0s; entered; yielded; released held 2s; " +
+			"queued; placed 1 behind b; granted after 2s; released held 1s",
+		heard: "acquired; released; queued 1 behind b; acquired; released",
+	},
+	"revoked": {
+		do: func(s *script, l *Lock) {
+			s.run("acquire x a")
+			given := s.revoking(exclusive(s.t, s.process("b").m, "jobs"), "a restart", time.Minute)
+			s.run("release x")
+			wantErr(s.t, "revoke", <-given, nil)
 		},
-		"waits": {
-			func(c *cluster, a, b *Manager) {
-				other := mustLock(c.t, exclusive(c.t, b, "jobs"))
-				h := c.acquire(exclusive(c.t, a, "jobs"))
-				later(2 * s)
-				mustRelease(c.t, other)
-				later(s)
-				mustRelease(c.t, h)
-			},
-			[]string{"queued", "placed 1 behind b", "granted after 2s", "released held 1s"},
-		},
-		"gives up": {
-			func(c *cluster, a, b *Manager) {
-				other := mustLock(c.t, exclusive(c.t, b, "jobs"))
-				_, err := exclusive(c.t, a, "jobs").Lock(within(c, 2*s))
-				wantErr(c.t, "lock", err, context.DeadlineExceeded)
-				mustRelease(c.t, other)
-			},
-			[]string{"queued", "placed 1 behind b", "failed after 2s (context)"},
-		},
-		"tries": {
-			func(c *cluster, a, b *Manager) {
-				other := mustLock(c.t, exclusive(c.t, b, "jobs"))
-				_, err := exclusive(c.t, a, "jobs").TryLock(c.t.Context())
-				wantErr(c.t, "trylock", err, ErrLocked)
-				mustRelease(c.t, other)
-			},
-			[]string{"queued", "placed 1 behind b", "failed after 0s (context)"},
-		},
-		"node deleted": {
-			func(c *cluster, a, b *Manager) {
-				h := mustLock(c.t, exclusive(c.t, a, "jobs"))
-				later(s)
-				c.remove(c.nodeOf(a))
-				synctest.Wait()
-				wantErr(c.t, "the hold", h.Err(), ErrLost)
+		events: `queued; granted after 0s; revoked by b "a restart"; released held 0s`,
+		heard:  "acquired; released",
+	},
+	"a mutex": {
+		do: func(s *script, l *Lock) {
+			for _, h := range s.line(openMutex(s.t, l.m, "mutex"), 3) {
+				later(time.Second)
 				h.Release()
-			},
-			[]string{"queued", "granted after 0s", "lost held 1s (deleted)"},
+			}
 		},
-		"session expires": {
-			func(c *cluster, a, b *Manager) {
-				// The node has no watch yet, so the end of the session is the first news.
-				h := mustLock(c.t, exclusive(c.t, a, "jobs"))
-				c.expire(a)
-				wantErr(c.t, "the hold", h.Err(), ErrLost)
-				h.Release()
-			},
-			[]string{
-				"queued", "granted after 0s", "lost held 0s (session)",
-				"connection lost (other)", "session over (session)", "session began",
-			},
+		events: "queued; granted after 0s; entered; released held 3s",
+	},
+	"several at once": { // of which listeners hear nothing
+		do: func(s *script, l *Lock) {
+			s.run("acquire o b name=two")
+			all := lockAll(s.t.Context(), l.m, several(s.t, l.m, "jobs", "two")...)
+			later(time.Second)
+			s.run("release o")
+			later(time.Second)
+			wantErr(s.t, "unlock", all.holds.Unlock(s.t.Context()), nil)
 		},
-		"session expires in a wait": {
-			func(c *cluster, a, b *Manager) {
-				other := mustLock(c.t, exclusive(c.t, b, "jobs"))
-				h := c.acquire(exclusive(c.t, a, "jobs"))
-				start := time.Now()
-				c.expire(a)
-				later(3*s - time.Since(start))
-				mustRelease(c.t, other)
-				c.held(h)
-				mustRelease(c.t, h)
-			},
-			[]string{
-				"queued", "placed 1 behind b", "queued", "placed 1 behind b", "granted after 3s", "released held 0s",
-				"connection lost (other)", "session over (session)", "session began",
-			},
+		events: "queued; queued; placed 1 behind b; granted after 1s; granted after 1s; " +
+			"released held 1s; released held 1s",
+	},
+	"reads, and writes": {
+		do: func(s *script, l *Lock) {
+			h := mustLock(s.t, readWrite(s.t, l.m, "pair").Upgradable())
+			s.mustUpgrade(h)
+			later(time.Second)
+			mustRelease(s.t, h)
 		},
-		"lease ends": {
-			func(c *cluster, a, b *Manager) {
-				h := mustLock(c.t, exclusive(c.t, a, "jobs"))
-				frozen := c.srv.Faults().BlackholeAll()
-				later(6 * s)
-				frozen.Remove()
-				later(s)
-				wantErr(c.t, "the hold", h.Err(), ErrLost)
-				h.Release()
-				later(s)
-			},
-			[]string{"queued", "granted after 0s", "lost held 5s (lease)"},
+		events: "queued; granted after 0s; released held 1s",
+	},
+	"idle, and wanted": {
+		do: func(s *script, l *Lock) {
+			wantErr(s.t, "set", l.SetLinger(always), nil)
+			s.idle(l)
+			s.cycle(l)
+			later(time.Second)
+			s.run("acquire o b; release o")
 		},
-		"closed": {
-			func(c *cluster, a, b *Manager) {
-				h := mustLock(c.t, exclusive(c.t, a, "jobs"))
-				later(s)
-				wantErr(c.t, "close", a.Close(), nil)
-				h.Release()
-			},
-			[]string{"queued", "granted after 0s", "lost held 1s (closed)", "session over (closed)"},
+		events: "queued; granted after 0s; entered; yielded; released held 1s",
+		heard:  "acquired; released",
+	},
+	"idle, and lost": {
+		do: func(s *script, l *Lock) {
+			wantErr(s.t, "set", l.SetLinger(always), nil)
+			s.idle(l)
+			later(time.Second)
+			s.remove(s.nodeOf(l.m))
+			synctest.Wait()
+			s.cycle(l)
 		},
-		"closed in a wait": {
-			func(c *cluster, a, b *Manager) {
-				other := mustLock(c.t, exclusive(c.t, b, "jobs"))
-				h := c.acquire(exclusive(c.t, a, "jobs"))
-				later(s)
-				wantErr(c.t, "close", a.Close(), nil)
-				h.Release()
-				mustRelease(c.t, other)
-			},
-			[]string{"queued", "placed 1 behind b", "failed after 1s (closed)", "session over (closed)"},
+		events: "queued; granted after 0s; released held 1s (deleted); queued; granted after 0s",
+		heard:  "acquired; lost (deleted); acquired",
+	},
+	"idle, and its lease lapses": {
+		do: func(s *script, l *Lock) {
+			wantErr(s.t, "set", l.SetLinger(always), nil)
+			s.idle(l)
+			s.run("blackhole a for=6s; advance 7s")
 		},
-		"tenure is over": {
-			func(c *cluster, a, b *Manager) {
-				l := exclusive(c.t, a, "jobs")
-				h := mustLock(c.t, l)
-				mustRelease(c.t, mustLock(c.t, l)) // a newcomer
-				waits := c.acquire(exclusive(c.t, b, "jobs"))
-				later(s)
-				mustRelease(c.t, h)
-				c.held(waits)
-				mustRelease(c.t, waits)
-			},
-			[]string{"queued", "granted after 0s", "entered", "yielded", "released held 1s"},
+		events: "queued; granted after 0s; released held 6s (lease)",
+		heard:  "acquired; lost (lease)",
+	},
+	"refused": {
+		do: func(s *script, l *Lock) {
+			wantErr(s.t, "create", s.srv.CreateEphemeral(session(s.process("b").m), dir, nil), nil)
+			wantErr(s.t, "lock", errOf(l.Lock(s.t.Context())), zkio.ErrNoChildrenForEphemerals)
 		},
-		"revoked": {
-			func(c *cluster, a, b *Manager) {
-				h := mustLock(c.t, exclusive(c.t, a, "jobs"))
-				given := c.revoking(exclusive(c.t, b, "jobs"), "a restart", time.Minute)
-				c.wantRevoked(h)
-				mustRelease(c.t, h)
-				wantErr(c.t, "revoke", <-given, nil)
-			},
-			[]string{"queued", "granted after 0s", `revoked by b "a restart"`, "released held 0s"},
+		events: "failed after 0s (refused)",
+		heard:  "failed (refused)",
+	},
+	"withdrawn before its turn": {
+		do: func(s *script, l *Lock) {
+			s.run("acquire x a")
+			s.revoking(l, "", time.Minute) // closes the gate
+			wantErr(s.t, "lock", errOf(l.Lock(withTimeout(s.t, time.Second))), ErrYielding)
+			s.run("release x")
 		},
-		"handed over": {
-			func(c *cluster, a, b *Manager) {
-				// Callers that come when the gate is closed queue by the request that
-				// gives the lock up.
-				l := exclusive(c.t, a, "jobs")
-				h := mustLock(c.t, l)
-				mustRelease(c.t, mustLock(c.t, l))
-				other := c.acquire(exclusive(c.t, b, "jobs"))
-				later(s)
-				again := c.acquire(l)
-				later(s)
-				mustRelease(c.t, h)
-				later(s)
-				mustRelease(c.t, other)
-				later(s)
-				mustRelease(c.t, again)
-			},
-			[]string{
-				"queued", "granted after 0s", "entered", "yielded", "released held 2s",
-				"queued", "placed 1 behind b", "granted after 2s", "released held 1s",
-			},
-		},
-		"a mutex": {
-			func(c *cluster, a, b *Manager) {
-				x := openMutex(c.t, a, "jobs")
-				for _, h := range c.line(x, 3) {
-					later(s)
-					h.Release()
-				}
-				synctest.Wait()
-			},
-			[]string{"queued", "granted after 0s", "entered", "released held 3s"},
-		},
-		"several at once": {
-			func(c *cluster, a, b *Manager) {
-				other := mustLock(c.t, exclusive(c.t, b, "two"))
-				all := lockAll(c.t.Context(), a, several(c.t, a, "one", "two")...)
-				later(s)
-				mustRelease(c.t, other)
-				synctest.Wait()
-				wantErr(c.t, "lockall", all.err, nil)
-				later(s)
-				wantErr(c.t, "unlock", all.holds.Unlock(c.t.Context()), nil)
-			},
-			[]string{
-				"queued", "queued", "placed 1 behind b", "granted after 1s", "granted after 1s",
-				"released held 1s", "released held 1s",
-			},
-		},
-		"reads, and writes": {
-			func(c *cluster, a, b *Manager) {
-				h := mustLock(c.t, readWrite(c.t, a, "jobs").Upgradable())
-				u := c.upgrade(h)
-				u.done()
-				later(s)
-				mustRelease(c.t, h)
-			},
-			[]string{"queued", "granted after 0s", "released held 1s"},
-		},
-		"idle, and wanted": {
-			func(c *cluster, a, b *Manager) {
-				l := exclusive(c.t, a, "jobs")
-				wantErr(c.t, "set", l.SetLinger(always), nil)
-				c.idle(l)
-				later(s)
-				mustRelease(c.t, mustLock(c.t, exclusive(c.t, b, "jobs")))
-			},
-			[]string{"queued", "granted after 0s", "yielded", "released held 1s"},
-		},
-		"idle, and lost": {
-			func(c *cluster, a, b *Manager) {
-				l := exclusive(c.t, a, "jobs")
-				wantErr(c.t, "set", l.SetLinger(always), nil)
-				c.idle(l)
-				later(s)
-				c.remove(c.nodeOf(a))
-				synctest.Wait()
-			},
-			[]string{"queued", "granted after 0s", "released held 1s (deleted)"},
-		},
-		"refused": {
-			func(c *cluster, a, b *Manager) {
-				wantErr(c.t, "create", c.srv.CreateEphemeral(session(b), "/holdfast/jobs", nil), nil)
-				_, err := exclusive(c.t, a, "jobs").Lock(c.t.Context())
-				wantErr(c.t, "lock", err, zkio.ErrNoChildrenForEphemerals)
-			},
-			[]string{"failed after 0s (refused)"},
-		},
-		"withdrawn before its turn": {
-			func(c *cluster, a, b *Manager) {
-				l := exclusive(c.t, a, "jobs")
-				h := mustLock(c.t, l)
-				c.revoking(l, "", time.Minute) // closes the gate
-				_, err := l.Lock(within(c, s))
-				wantErr(c.t, "lock", err, ErrYielding)
-				mustRelease(c.t, h)
-				synctest.Wait()
-			},
-			[]string{
-				"queued", "granted after 0s", "revoked by a", "released held 1s",
-				"failed after 1s (context)",
-			},
-		},
-	}, func(c *cluster, test struct {
-		do   func(c *cluster, a, b *Manager)
-		want []string
-	}) {
-		a, b := c.open("a"), c.open("b")
-		synctest.Wait()
-		c.told["a"].mark()
-		test.do(c, a, b)
-		later(eventDelay)
-		if got := c.told["a"].lines(); !slices.Equal(got, test.want) {
-			c.t.Errorf("told\n\t%s\nwant\n\t%s", strings.Join(got, "\n\t"), strings.Join(test.want, "\n\t"))
+		events: "queued; granted after 0s; revoked by a; released held 1s; failed after 1s (context)",
+		heard:  "acquired; released; failed (context)",
+	},
+}
+
+// run has the lock of process a, which an observer may see, go the course, and returns what
+// the observer is told, and the listener.
+func (course course) run(t *testing.T, observed string) (events, heard string) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScript(t)
+		defer s.end()
+		s.run("open a observed=" + observed + "; open b")
+		s.told["a"].mark()
+		l := exclusive(t, s.process("a").m, "jobs")
+		told, others := &scribe{t: t}, &scribe{t: t}
+		defer l.Listen(told.listener())()
+		stop := l.Listen(others.listener())
+		defer exclusive(t, l.m, "other").Listen(others.listener())()
+		stop()
+		for step := range strings.SplitSeq(course.steps, "; ") {
+			if step != "" {
+				s.run(step)
+			}
 		}
+		if course.do != nil {
+			course.do(s, l)
+		}
+		later(eventDelay)
+		others.want()
+		events, heard = strings.Join(s.told["a"].lines(), "; "), strings.Join(told.lines(), "; ")
 	})
+	return events, heard
+}
+
+// What the observer of process a is told, in virtual time, and a listener beside it.
+func TestEvents(t *testing.T) {
+	for name, course := range courses {
+		t.Run(name, func(t *testing.T) {
+			events, heard := course.run(t, "yes")
+			wantEq(t, "told", events, course.events)
+			wantEq(t, "heard", heard, course.heard)
+		})
+	}
+}
+
+// What a listener of process a's lock is told where there is no observer.
+func TestListen(t *testing.T) {
+	for name, course := range courses {
+		t.Run(name, func(t *testing.T) {
+			_, heard := course.run(t, "no")
+			wantEq(t, "heard", heard, course.heard)
+		})
+	}
 }
 
 // Every event of a lock says which lock it is, and from the grant on by which token and in
@@ -306,9 +266,8 @@ func TestEventFields(t *testing.T) {
 		for _, e := range c.told["a"].all() {
 			switch {
 			case e.Lock == "":
-				if e.Session != session(a) {
-					c.t.Errorf("%v: session %#x, want %#x", e.Kind, e.Session, session(a))
-				}
+				expect(c.t, e.Session == session(a),
+					"%v: session %#x, want %#x", e.Kind, e.Session, session(a))
 			case e.Lock == "jobs/x" && e.LockKind != KindMutex, e.Lock == "jobs/rw" && e.LockKind != KindRead:
 				c.t.Errorf("%v: lock %q is of kind %v", e.Kind, e.Lock, e.LockKind)
 			case e.Lock == "jobs/x" && e.Kind == EventGranted && (e.Token != g.Token || e.Session != g.Session):
@@ -332,26 +291,25 @@ func TestLossFoundByTheRelease(t *testing.T) {
 		wantErr(c.t, "unlock", h.Unlock(c.t.Context()), errNodeDeleted)
 		later(time.Second)
 		loss := a.journal.losses.lastOf(l)
-		if n := a.Stats().Losses; n != 1 || loss == nil || loss.Held != 10*time.Millisecond {
-			c.t.Errorf("%d losses, the last is %+v", n, loss)
-		}
+		expect(c.t, a.Stats().Losses == 1 && loss != nil && loss.Held == 10*time.Millisecond,
+			"%d losses, the last is %+v", a.Stats().Losses, loss)
 		if lines := c.log.with("WARN holdfast: lost a lock; its holders have been told lock=jobs kind=exclusive session="); len(lines) != 1 || !strings.Contains(lines[0], " held=10ms cause=") {
 			c.t.Errorf("logged %q", c.log.with("WARN"))
 		}
-		if got := c.told["a"].lines(); len(got) != 4 || got[2] != "lost held 0s (deleted)" {
-			c.t.Errorf("told %q", got)
-		}
+		got := c.told["a"].lines()
+		expect(c.t, len(got) == 4 && got[2] == "lost held 0s (deleted)", "told %q", got)
 	})
 }
 
 // The events of a round's usual course are told together, a moment later; the others at once,
 // after those that wait; and all of them before Close has returned.
 func TestEventsGather(t *testing.T) {
-	each(t, map[string]struct {
+	type test struct {
 		then   func(c *cluster, a, b *Manager, h Hold) // after queued and granted
 		passes time.Duration                           // since these, until …
 		want   []string                                // … is told
-	}{
+	}
+	each(t, map[string]test{
 		"released": {
 			func(c *cluster, a, b *Manager, h Hold) {
 				later(eventDelay / 2)
@@ -376,8 +334,7 @@ func TestEventsGather(t *testing.T) {
 		"failed": {
 			func(c *cluster, a, b *Manager, h Hold) {
 				other := mustLock(c.t, exclusive(c.t, b, "other"))
-				_, err := exclusive(c.t, a, "other").TryLock(c.t.Context())
-				wantErr(c.t, "trylock", err, ErrLocked)
+				wantErr(c.t, "trylock", errOf(exclusive(c.t, a, "other").TryLock(c.t.Context())), ErrLocked)
 				mustRelease(c.t, other)
 			},
 			0, []string{"queued", "granted after 0s", "queued", "placed 1 behind b", "failed after 0s (context)"},
@@ -404,32 +361,22 @@ func TestEventsGather(t *testing.T) {
 					mustRelease(c.t, mustLock(c.t, exclusive(c.t, a, "jobs")))
 				}
 				synctest.Wait()
-				if n := len(c.told["a"].lines()); n > 0 {
-					c.t.Errorf("told of %d events too early", n)
-				}
+				wantEq(c.t, "events told too early", len(c.told["a"].lines()), 0)
 				mustLock(c.t, exclusive(c.t, a, "jobs"))
 			},
 			0, slices.Repeat([]string{"queued", "granted after 0s", "released held 0s"}, maxEvents/2/3+1)[:maxEvents/2],
 		},
-	}, func(c *cluster, test struct {
-		then   func(c *cluster, a, b *Manager, h Hold)
-		passes time.Duration
-		want   []string
-	}) {
+	}, func(c *cluster, test test) {
 		a, b := c.open("a"), c.open("b")
 		synctest.Wait()
 		c.told["a"].mark()
 		start := time.Now()
 		h := mustLock(c.t, exclusive(c.t, a, "jobs"))
 		synctest.Wait()
-		if got := c.told["a"].lines(); len(got) > 0 {
-			c.t.Errorf("told at once of %q", got)
-		}
+		wantEq(c.t, "events told at once", len(c.told["a"].lines()), 0)
 		test.then(c, a, b, h)
 		later(test.passes - time.Since(start))
-		if got := c.told["a"].lines(); !slices.Equal(got, test.want) {
-			c.t.Errorf("told\n\t%s\nwant\n\t%s", strings.Join(got, "\n\t"), strings.Join(test.want, "\n\t"))
-		}
+		wantEq(c.t, "told", strings.Join(c.told["a"].lines(), "; "), strings.Join(test.want, "; "))
 	})
 }
 
@@ -452,14 +399,10 @@ func TestSlowObserver(t *testing.T) {
 		for range rounds {
 			mustRelease(c.t, mustLock(c.t, l))
 		}
-		if d := time.Since(start); d > 0 {
-			c.t.Errorf("callers waited for %v", d)
-		}
+		expect(c.t, time.Since(start) == 0, "callers waited for %v", time.Since(start))
 		const all = 1 + 3*rounds
 		want := uint64(all - maxEvents - 1)
-		if n := m.Stats().DroppedEvents; n != want {
-			c.t.Errorf("%d events dropped, want %d", n, want)
-		}
+		wantEq(c.t, "events dropped", m.Stats().DroppedEvents, want)
 		closed := make(chan error)
 		go func() { closed <- m.Close() }()
 		later(time.Minute)
@@ -471,9 +414,7 @@ func TestSlowObserver(t *testing.T) {
 		close(goOn)
 		wantErr(c.t, "close", <-closed, nil)
 		// The oldest were kept. The one that the observer had was not waiting.
-		if n := len(told); n != maxEvents+1 {
-			c.t.Errorf("told of %d events, want %d", n, maxEvents+1)
-		}
+		wantEq(c.t, "events told", len(told), maxEvents+1)
 		for i, e := range told[1:] {
 			if want := []EventKind{EventQueued, EventGranted, EventReleased}[i%3]; e.Kind != want || e.Round != uint64(i/3+1) {
 				c.t.Fatalf("event %d is %v of round %d, want %v of %d", i, e.Kind, e.Round, want, i/3+1)
@@ -482,11 +423,13 @@ func TestSlowObserver(t *testing.T) {
 	})
 }
 
-// The ways in which a function of the user's does not return, with what the log says.
-var noReturns = map[string]struct {
+type noReturn struct {
 	fail func(n int)
 	logs []string
-}{
+}
+
+// The ways in which a function of the user's does not return, with what the log says.
+var noReturns = map[string]noReturn{
 	"panics":             {func(n int) { panic(fmt.Sprint("oops ", n)) }, []string{" panicked", "panic=oops 1 "}},
 	"ends its goroutine": {func(int) { runtime.Goexit() }, []string{" ended its goroutine"}},
 }
@@ -497,37 +440,30 @@ func (c *cluster) wantNoReturn(what string, logs []string) {
 	c.t.Helper()
 	lines := c.log.with("ERROR")
 	for _, part := range append(logs, what+logs[0], "event_test.go") {
-		if len(lines) != 1 || !strings.Contains(lines[0], part) {
-			c.t.Errorf("logged %q, want one line with %q", lines, part)
-		}
+		expect(c.t, len(lines) == 1 && strings.Contains(lines[0], part),
+			"logged %q, want one line with %q", lines, part)
 	}
 }
 
 // An observer that does not return costs nothing but the event; also the last ones, which
 // are told when the Manager is closed.
 func TestF279_ObserverDoesNotReturn(t *testing.T) {
-	for how, f := range noReturns {
-		t.Run(how, func(t *testing.T) {
-			bubble(t, func(c *cluster) {
-				n := 0
-				m := c.open("a", func(cfg *Config) {
-					cfg.Observer = func(Event) { n++; f.fail(n) }
-				})
-				l := exclusive(c.t, m, "jobs")
-				for i := range 10 {
-					mustRelease(c.t, mustLock(c.t, l))
-					if i < 5 {
-						later(eventDelay)
-					}
-				}
-				wantErr(c.t, "close", m.Close(), nil)
-				if n != 32 {
-					c.t.Errorf("called %d times, want 32", n)
-				}
-				c.wantNoReturn("Config.Observer", f.logs)
-			})
+	each(t, noReturns, func(c *cluster, f noReturn) {
+		n := 0
+		m := c.open("a", func(cfg *Config) {
+			cfg.Observer = func(Event) { n++; f.fail(n) }
 		})
-	}
+		l := exclusive(c.t, m, "jobs")
+		for i := range 10 {
+			mustRelease(c.t, mustLock(c.t, l))
+			if i < 5 {
+				later(eventDelay)
+			}
+		}
+		wantErr(c.t, "close", m.Close(), nil)
+		expect(c.t, n == 32, "called %d times, want 32", n)
+		c.wantNoReturn("Config.Observer", f.logs)
+	})
 }
 
 // A second caller changes a round that was granted before the granter has told of the
@@ -554,9 +490,8 @@ func TestGrantIsToldFirst(t *testing.T) {
 			for _, e := range told.all() {
 				kinds = append(kinds, e.Kind)
 			}
-			if want := []EventKind{EventGranted, kind}; !slices.Equal(kinds, want) {
-				t.Errorf("told %v, want %v", kinds, want)
-			}
+			expect(t, slices.Equal(kinds, []EventKind{EventGranted, kind}),
+				"told %v, want %v", kinds, []EventKind{EventGranted, kind})
 		})
 	}
 }
@@ -569,12 +504,8 @@ func TestObservedEntriesAllocateNothing(t *testing.T) {
 	l.Acquire(t.Context()).Release()
 	l.m.feed.n = 0 // the first entry and the grant are told
 	n := testing.AllocsPerRun(1000, func() { l.Acquire(t.Context()).Release() })
-	if n > 0 && !racing.Detector {
-		t.Errorf("%v allocations", n)
-	}
-	if l.m.feed.n > 0 {
-		t.Errorf("%d events", l.m.feed.n)
-	}
+	expect(t, n == 0 || racing.Detector, "%v allocations", n)
+	expect(t, l.m.feed.n == 0, "%d events", l.m.feed.n)
 }
 
 // The words for causes are stable: dashboards have them.
@@ -603,9 +534,8 @@ func TestCauses(t *testing.T) {
 		if err != nil {
 			err = &Error{Op: "hold", Name: "jobs", Err: fmt.Errorf("wrapped: %w", err)}
 		}
-		if got := (Event{Err: err}).Cause(); got != test.want {
-			t.Errorf("%v: %q, want %q", test.err, got, test.want)
-		}
+		expect(t, (Event{Err: err}).Cause() == test.want,
+			"%v: %q, want %q", test.err, (Event{Err: err}).Cause(), test.want)
 	}
 }
 
@@ -620,8 +550,6 @@ func TestEventKindNames(t *testing.T) {
 		}
 	}
 	for _, k := range []EventKind{0, EventPaused + 1, 255} {
-		if name := k.String(); name != "invalid event" {
-			t.Errorf("kind %d is called %q", k, name)
-		}
+		expect(t, k.String() == "invalid event", "kind %d is called %q", k, k.String())
 	}
 }
