@@ -6,18 +6,30 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
-	"strings"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/realzk"
 	"github.com/holdfast-go/holdfast/state"
 )
+
+// onAsk sets Config.OnAsk.
+func onAsk(answer func(ctx context.Context, q Question) ([]byte, error)) func(*Config) {
+	return func(cfg *Config) { cfg.OnAsk = answer }
+}
 
 // echo is a Config.OnAsk that sends the question back.
 func echo(cfg *Config) {
 	cfg.OnAsk = func(_ context.Context, q Question) ([]byte, error) { return q.Text, nil }
+}
+
+// silent is a Config.OnAsk that returns when its context ends.
+func silent(cfg *Config) {
+	cfg.OnAsk = func(ctx context.Context, _ Question) ([]byte, error) { <-ctx.Done(); return nil, ctx.Err() }
 }
 
 // mustAsk asks the holder of l, and returns its answer.
@@ -34,39 +46,25 @@ func mustAsk(t *testing.T, l *Lock, question string) Answer {
 // and how the lock stands there.
 func TestAsk(t *testing.T) {
 	bubble(t, func(c *cluster) {
-		t := c.t
 		var asked Question
-		a := c.lock("a", func(cfg *Config) {
-			cfg.OnAsk = func(_ context.Context, q Question) ([]byte, error) {
-				asked = q
-				return append([]byte("re: "), q.Text...), nil
-			}
-		})
+		a := c.lock("a", onAsk(func(_ context.Context, q Question) ([]byte, error) {
+			asked = q
+			return append([]byte("re: "), q.Text...), nil
+		}))
 		b := c.lock("b")
-		h := mustLock(t, a)
+		h := mustLock(c.t, a)
 		h2, err := h.Share()
-		wantErr(t, "share", err, nil)
+		wantErr(c.t, "share", err, nil)
 		later(3 * time.Second)
 
-		got := mustAsk(t, b, "where?")
-		if string(got.Reply) != "re: where?" || got.Err != "" {
-			t.Errorf("reply %q, error %q", got.Reply, got.Err)
-		}
-		if got.Phase != state.Retained || got.Holders != 2 || got.Waiting != 0 || got.Held < 3*time.Second || got.Yielding || got.Revoked {
-			t.Errorf("the answer is %+v", got)
-		}
-		if got.From.Label != "a" || got.From.Path != grantOf(t, h).Path {
-			t.Errorf("the answer is from %v", got.From)
-		}
-		if asked.Lock != a || asked.Grant != grantOf(t, h) || asked.From.Label != "b" || asked.From.Session != session(b.m) {
-			t.Errorf("the question is %+v", asked)
-		}
-		synctest.Wait()
-		if left := c.srv.Children("/holdfast/_asks_/" + a.m.id); len(left) != 0 {
-			t.Errorf("left in the mailbox: %v", left)
-		}
-		h2.Release()
-		mustRelease(t, h)
+		got, grant := mustAsk(c.t, b, "where?"), grantOf(c.t, h)
+		expect(c.t, string(got.Reply) == "re: where?" && got.Err == "" && got.Phase == state.Retained &&
+			got.Holders == 2 && got.Waiting == 0 && got.Held >= 3*time.Second && !got.Yielding && !got.Revoked &&
+			got.From.Label == "a" && got.From.Path == grant.Path, "the answer is %+v", got)
+		expect(c.t, asked.Lock == a && asked.Grant == grant && asked.From.Label == "b" && asked.From.Session == session(b.m),
+			"the question is %+v", asked)
+		c.wantNoLetters(a.m)
+		c.unlock(h2, h)
 	})
 }
 
@@ -74,62 +72,37 @@ func TestAsk(t *testing.T) {
 // first one also makes the mailbox.
 func TestAskRequests(t *testing.T) {
 	bubble(t, func(c *cluster) {
-		t := c.t
-		a := c.lock("a", func(cfg *Config) {
-			cfg.OnAsk = func(context.Context, Question) ([]byte, error) {
-				time.Sleep(time.Millisecond) // else the answer may be there before the asker watches
-				return nil, nil
-			}
-		})
+		a := c.lock("a", onAsk(func(context.Context, Question) ([]byte, error) {
+			time.Sleep(time.Millisecond) // else the answer may be there before the asker watches
+			return nil, nil
+		}))
 		b := c.lock("b")
-		h := mustLock(t, a)
-		mustAsk(t, b, "first")
+		h := mustLock(c.t, a)
+		mustAsk(c.t, b, "first")
 		later(time.Second)
-		before := [2]map[string]uint64{a.m.client.Stats().Sent, b.m.client.Stats().Sent}
-		told := a.m.client.Stats().WatchEvents + b.m.client.Stats().WatchEvents
-		mustAsk(t, b, "second")
-		synctest.Wait()
-		reads, writes := 0, 0
-		for i, l := range []*Lock{a, b} {
-			for op, n := range l.m.client.Stats().Sent {
-				n := int(n - before[i][op])
-				switch op {
-				case "create", "setData", "delete":
-					writes += n
-				case "getData", "exists", "getChildren2", "multiRead":
-					reads += n
-				case "ping":
-				default:
-					if n > 0 {
-						t.Errorf("%d requests %s", n, op)
-					}
-				}
-			}
-		}
-		if reads != 7 || writes != 3 {
-			t.Errorf("%d reads and %d writes, want 7 and 3", reads, writes)
-		}
-		if n := a.m.client.Stats().WatchEvents + b.m.client.Stats().WatchEvents - told; n != 3 {
-			t.Errorf("%d notifications, want 3", n)
-		}
-		mustRelease(t, h)
+		n := c.tally(a.m, b.m)
+		told := func() uint64 { return a.m.client.Stats().WatchEvents + b.m.client.Stats().WatchEvents }
+		before := told()
+		mustAsk(c.t, b, "second")
+		sent := n.take("a question")
+		reads := sent["getData"] + sent["exists"] + sent["getChildren2"] + sent["multiRead"]
+		writes := sent["create"] + sent["setData"] + sent["delete"]
+		expect(c.t, reads == 7 && writes == 3 && total(sent) == 10, "sent %v, want 7 reads and 3 writes", sent)
+		wantEq(c.t, "notifications", told()-before, 3)
+		mustRelease(c.t, h)
 	})
 }
 
 // A process that no other asks pays one read in each session, and nothing for a grant.
 func TestMailboxCostsOneRead(t *testing.T) {
 	bubble(t, func(c *cluster) {
-		t := c.t
 		a := c.lock("a")
-		exists := func() uint64 { return a.m.client.Stats().Sent["exists"] }
 		for i := range uint64(2) {
 			for range 10 {
 				c.cycle(a)
 			}
 			synctest.Wait() // the mailbox looks by itself
-			if n := exists(); n != i+1 {
-				t.Errorf("%d requests exists in %d sessions", n, i+1)
-			}
+			wantEq(c.t, "requests exists", a.m.client.Stats().Sent["exists"], i+1)
 			c.expire(a.m)
 		}
 	})
@@ -138,157 +111,114 @@ func TestMailboxCostsOneRead(t *testing.T) {
 // Questions that are refused before anything is sent.
 func TestAskRefused(t *testing.T) {
 	bubble(t, func(c *cluster) {
-		t := c.t
 		b := c.lock("b")
-		h := mustLock(t, c.lock("a", echo))
-		over, cancel := context.WithCancel(t.Context())
+		h := mustLock(c.t, c.lock("a", echo))
+		over, cancel := context.WithCancel(c.t.Context())
 		cancel()
-		synctest.Wait() // for what the grant has left to do
 		c.takeCounts()
-		_, err := b.Ask(t.Context(), make([]byte, maxLetter+1))
-		wantErr(t, "too large", err, ErrTooLarge)
-		_, err = b.Ask(over, nil)
-		wantErr(t, "ctx has ended", err, context.Canceled)
-		wantErr(t, "revoke, too large", b.Revoke(t.Context(), string(make([]byte, maxLetter+1))), ErrTooLarge)
-		if n := c.takeCounts(); len(n) != 0 {
-			t.Errorf("requests: %v", n)
-		}
-		most := bytes.Repeat([]byte{7}, maxLetter)
-		a, err := b.Ask(t.Context(), most)
-		if wantErr(t, "as large as may be", err, nil); !bytes.Equal(a.Reply, most) {
-			t.Error("another reply")
-		}
-		mustRelease(t, h)
-		_, err = b.Ask(t.Context(), nil)
-		wantErr(t, "no holder", err, ErrNoAnswer)
-		wantErr(t, "close", b.m.Close(), nil)
-		_, err = b.Ask(t.Context(), nil)
-		wantErr(t, "closed", err, ErrClosed)
-		wantErr(t, "revoke, closed", b.Revoke(t.Context(), ""), ErrClosed)
+		wantErr(c.t, "ctx has ended", errOf(b.Ask(over, nil)), context.Canceled)
+		c.wantNothingSent()
+		mustRelease(c.t, h)
+		wantErr(c.t, "no holder", errOf(b.Ask(c.t.Context(), nil)), ErrNoAnswer)
+		wantErr(c.t, "close", b.m.Close(), nil)
+		wantErr(c.t, "closed", errOf(b.Ask(c.t.Context(), nil)), ErrClosed)
+		wantErr(c.t, "revoke, closed", b.Revoke(c.t.Context(), ""), ErrClosed)
 	})
 }
 
-// What the holder's function does, and what the asker gets.
+// What the holder's function does, and what the asker gets. It is asked more often than
+// questions are under way at a time, so none of them counts for ever. A process that holds the
+// lock answers itself, and asks no server.
 func TestOnAsk(t *testing.T) {
-	each(t, map[string]struct {
+	type test struct {
 		onAsk    func(context.Context, Question) ([]byte, error)
 		question string
 		want     Answer
-	}{
-		"a reply":         {func(context.Context, Question) ([]byte, error) { return []byte("yes"), nil }, "?", Answer{Reply: []byte("yes")}},
-		"an error":        {func(context.Context, Question) ([]byte, error) { return []byte("yes"), errors.New("busy") }, "?", Answer{Err: "busy"}},
-		"a panic":         {func(context.Context, Question) ([]byte, error) { panic("oh") }, "?", Answer{Err: "Config.OnAsk panicked: oh"}},
-		"too large":       {func(context.Context, Question) ([]byte, error) { return make([]byte, maxLetter+1), nil }, "?", Answer{Err: "the reply has 65537 bytes, at most 65536 are allowed"}},
-		"no function":     {nil, "?", Answer{Err: "the process takes no questions: its Config.OnAsk is not set"}},
-		"for the state":   {func(context.Context, Question) ([]byte, error) { panic("not called") }, "", Answer{}},
-		"state, and none": {nil, "", Answer{}},
-	}, func(c *cluster, test struct {
-		onAsk    func(context.Context, Question) ([]byte, error)
-		question string
-		want     Answer
-	}) {
-		a := c.lock("a", func(cfg *Config) { cfg.OnAsk = test.onAsk })
+	}
+	most := bytes.Repeat([]byte{7}, maxLetter)
+	each(t, map[string]test{
+		"a reply":            {func(context.Context, Question) ([]byte, error) { return []byte("yes"), nil }, "?", Answer{Reply: []byte("yes")}},
+		"an error":           {func(context.Context, Question) ([]byte, error) { return []byte("yes"), errors.New("busy") }, "?", Answer{Err: "busy"}},
+		"a panic":            {func(context.Context, Question) ([]byte, error) { panic("oh") }, "?", Answer{Err: "Config.OnAsk panicked: oh"}},
+		"no return":          {func(context.Context, Question) ([]byte, error) { runtime.Goexit(); return nil, nil }, "?", Answer{Err: "Config.OnAsk has ended its goroutine and not returned"}},
+		"as large as can be": {func(_ context.Context, q Question) ([]byte, error) { return q.Text, nil }, string(most), Answer{Reply: most}},
+		"too large":          {func(context.Context, Question) ([]byte, error) { return make([]byte, maxLetter+1), nil }, "?", Answer{Err: "the reply has 65537 bytes, at most 65536 are allowed"}},
+		"no function":        {nil, "?", Answer{Err: "the process takes no questions: its Config.OnAsk is not set"}},
+		"for the state":      {func(context.Context, Question) ([]byte, error) { panic("not called") }, "", Answer{}},
+		"state, and none":    {nil, "", Answer{}},
+	}, func(c *cluster, test test) {
+		a, b := c.lock("a", onAsk(test.onAsk)), c.lock("b")
 		h := mustLock(c.t, a)
-		for _, l := range []*Lock{c.lock("b"), a} {
-			got := mustAsk(c.t, l, test.question)
-			if !bytes.Equal(got.Reply, test.want.Reply) || got.Err != test.want.Err || got.Phase != state.Retained {
-				c.t.Errorf("asked by %s: %+v", l.m.cfg.Label, got)
+		ask := func(l *Lock) {
+			c.t.Helper()
+			for range maxAsked + 1 {
+				got, err := l.Ask(withTimeout(c.t, time.Second), []byte(test.question))
+				wantErr(c.t, "ask", err, nil)
+				expect(c.t, bytes.Equal(got.Reply, test.want.Reply) && got.Err == test.want.Err &&
+					got.Phase == state.Retained && got.Holders == 1 && got.From.Own == (l == a),
+					"asked by %s: %+v", l.m.cfg.Label, got)
 			}
 		}
-		mustRelease(c.t, h)
-	})
-}
-
-// A process that holds the lock answers itself, and asks no server.
-func TestAskOwn(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		t := c.t
-		a := c.lock("a", echo)
-		h := mustLock(t, a)
+		ask(b)
 		later(time.Second)
 		c.takeCounts()
-		got := mustAsk(t, a, "who am I?")
-		if string(got.Reply) != "who am I?" || got.Holders != 1 || !got.From.Own {
-			t.Errorf("the answer is %+v", got)
-		}
-		if n := c.takeCounts(); len(n) != 0 {
-			t.Errorf("requests: %v", n)
-		}
-		mustRelease(t, h)
+		ask(a)
+		c.wantNothingSent()
+		mustRelease(c.t, h)
 	})
 }
 
 // At most 16 questions are with Config.OnAsk at once, and a revocation passes them.
 func TestOnAskIsBounded(t *testing.T) {
 	bubble(t, func(c *cluster) {
-		t := c.t
 		const n = 100
 		inside := make(chan struct{}, n)
 		goOn := make(chan struct{})
-		a := c.lock("a", func(cfg *Config) {
-			cfg.OnAsk = func(ctx context.Context, q Question) ([]byte, error) {
-				inside <- struct{}{}
-				select {
-				case <-goOn:
-				case <-ctx.Done():
-				}
-				<-inside
-				return q.Text, nil
+		a := c.lock("a", onAsk(func(ctx context.Context, q Question) ([]byte, error) {
+			inside <- struct{}{}
+			select {
+			case <-goOn:
+			case <-ctx.Done():
 			}
-		})
+			<-inside
+			return q.Text, nil
+		}))
 		b := c.lock("b")
-		h := mustLock(t, a)
-		answers := make(chan error, n)
+		h := mustLock(c.t, a)
+		var asked []*askedCall
 		for range n {
-			go func() {
-				_, err := b.Ask(t.Context(), []byte("?"))
-				answers <- err
-			}()
+			asked = append(asked, c.asking(b, "?", time.Hour))
 		}
 		later(time.Second)
-		if most := len(inside); most != maxAsked {
-			t.Errorf("%d at once, want %d", most, maxAsked)
-		}
-		revoked := make(chan error, 1)
-		go func() { revoked <- b.Revoke(t.Context(), "now") }()
+		wantEq(c.t, "questions at once", len(inside), maxAsked)
+		revoked := c.revoking(b, "now", time.Hour)
 		later(time.Second)
-		if !isClosed(h.Revoked()) {
-			t.Error("the revocation waits for the questions")
-		}
+		expect(c.t, isClosed(h.Revoked()), "the revocation waits for the questions")
 		close(goOn)
-		for range n {
-			wantErr(t, "ask", <-answers, nil)
+		for _, q := range asked {
+			q.wantReply(c.t, "?")
 		}
-		mustRelease(t, h)
-		wantErr(t, "revoke", <-revoked, nil)
+		mustRelease(c.t, h)
+		wantErr(c.t, "revoke", <-revoked, nil)
 	})
 }
 
 // Close ends the calls of Config.OnAsk and waits for them.
 func TestCloseJoinsOnAsk(t *testing.T) {
 	bubble(t, func(c *cluster) {
-		t := c.t
 		returned := false
-		a := c.lock("a", func(cfg *Config) {
-			cfg.OnAsk = func(ctx context.Context, _ Question) ([]byte, error) {
-				<-ctx.Done()
-				time.Sleep(time.Second)
-				returned = true
-				return nil, context.Cause(ctx)
-			}
-		})
-		b := c.lock("b")
-		mustLock(t, a)
-		var err error
-		done := make(chan struct{})
-		go func() { defer close(done); _, err = b.Ask(t.Context(), []byte("?")) }()
+		a := c.lock("a", onAsk(func(ctx context.Context, _ Question) ([]byte, error) {
+			<-ctx.Done()
+			time.Sleep(time.Second)
+			returned = true
+			return nil, context.Cause(ctx)
+		}))
+		mustLock(c.t, a)
+		q := c.asking(c.lock("b"), "?", time.Hour)
 		later(time.Second)
-		wantErr(t, "close", a.m.Close(), nil)
-		if !returned {
-			t.Error("Close has not waited")
-		}
-		<-done
-		wantErr(t, "ask", err, ErrNoAnswer)
+		wantErr(c.t, "close", a.m.Close(), nil)
+		expect(c.t, returned, "Close has not waited")
+		q.wantNoAnswer(c.t, false, "")
 	})
 }
 
@@ -296,11 +226,10 @@ func TestCloseJoinsOnAsk(t *testing.T) {
 // a question of a kind that its name does not say.
 func TestLettersNotUnderstood(t *testing.T) {
 	bubble(t, func(c *cluster) {
-		t := c.t
 		a, b := c.lock("a", echo), c.lock("b")
-		h := mustLock(t, a)
-		mustAsk(t, b, "first")
-		node := grantOf(t, h).Path
+		h := mustLock(c.t, a)
+		mustAsk(c.t, b, "first")
+		node := grantOf(c.t, h).Path
 		for name, data := range map[string]string{
 			"empty": "", "text": "hello", "null": "null", "list": "[]", "kind": `{"kind":"other"}`,
 			"named-as-a-question": `{"kind":"revoke","node":"` + node + `"}`,
@@ -312,48 +241,136 @@ func TestLettersNotUnderstood(t *testing.T) {
 			"no-within":           `{"kind":"ask","node":"` + node + `","within_ns":-1}`,
 		} {
 			path := boxOf(a.m) + "/" + name
-			wantErr(t, "create", c.srv.CreateEphemeral(session(b.m), path, []byte(data)), nil)
+			wantErr(c.t, "create", c.srv.CreateEphemeral(session(b.m), path, []byte(data)), nil)
 			synctest.Wait()
 			answer, stat, _ := c.srv.Get(path)
-			if stat.Version != 1 || name != "no-within" && !bytes.Contains(answer, []byte(`"err":"the `)) {
-				t.Errorf("%s: the answer is %s (version %d)", name, answer, stat.Version)
-			}
+			expect(c.t, stat.Version == 1 && (name == "no-within" || bytes.Contains(answer, []byte(`"err":"the `))),
+				"%s: the answer is %s (version %d)", name, answer, stat.Version)
 		}
 		c.held(h)
 		c.wantNotRevoked(h)
-		mustAsk(t, b, "last")
-		mustRelease(t, h)
+		mustAsk(c.t, b, "last")
+		mustRelease(c.t, h)
 	})
 }
 
 // What stands in the place of an answer, if it is none.
 func TestAnswersNotUnderstood(t *testing.T) {
 	for _, data := range []string{"", "text", "null", "{}", "[]"} {
-		if _, err := readAnswer([]byte(data)); !errors.Is(err, ErrNoAnswer) {
-			t.Errorf("%q: %v", data, err)
-		}
+		_, err := readAnswer([]byte(data))
+		expect(t, errors.Is(err, ErrNoAnswer), "%q: %v", data, err)
 	}
 }
 
-// A function that ends its goroutine, as a test's FailNow does, has given no answer. Its
-// asker is told, and the question does not count as under way for ever.
-func TestOnAskEndsItsGoroutine(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		a, b := c.lock("a", func(cfg *Config) {
-			cfg.OnAsk = func(context.Context, Question) ([]byte, error) { runtime.Goexit(); return nil, nil }
-		}), c.lock("b")
-		h := mustLock(c.t, a)
-		for range maxAsked + 1 {
-			ctx, cancel := context.WithTimeout(c.t.Context(), time.Second)
-			for _, l := range []*Lock{a, b} {
-				got, err := l.Ask(ctx, []byte("?"))
-				wantErr(c.t, "ask", err, nil)
-				if !strings.Contains(got.Err, "ended its goroutine") {
-					c.t.Errorf("the answer is %+v", got)
+// On both servers, a process asks another, hundreds of questions at a time.
+func TestAskEverywhere(t *testing.T) {
+	everywhere(t, func(s *backend) {
+		const n = 300
+		a, b := s.lock("a", echo), s.lock("b")
+		h := mustLock(s.t, a)
+		failed := make(chan error, n)
+		for i := range n {
+			go func() {
+				question := fmt.Sprint("question ", i)
+				got, err := b.Ask(s.t.Context(), []byte(question))
+				if err == nil && string(got.Reply) != question {
+					err = fmt.Errorf("%s: the reply is %q, %q", question, got.Reply, got.Err)
 				}
-			}
-			cancel()
+				failed <- err
+			}()
 		}
-		mustRelease(c.t, h)
+		for range n {
+			wantErr(s.t, "ask", <-failed, nil)
+		}
+		wantHeld(s.t, "a", h)
+		s.until("the mailbox is empty", func() bool {
+			names, _, err := b.m.client.Session().Children(a.m.box.path)
+			return err == nil && len(names) == 0
+		})
+		mustRelease(s.t, h)
 	})
+}
+
+// On a real server, with the connection of either side cut while a question is under
+// way, every question is answered.
+func TestRealAskWhileCut(t *testing.T) {
+	zk := realzk.Shared(t)
+	const questions = 20
+	var lines [2]wires
+	dial := func(i int) func(*Config) { return func(cfg *Config) { cfg.Dialer = lines[i].dial } }
+	a := exclusive(t, openReal(t, zk.Addr(), "a", echo, dial(0)), "jobs")
+	b := exclusive(t, openReal(t, zk.Addr(), "b", dial(1)), "jobs")
+	h := mustLock(t, a)
+	ctx := withTimeout(t, 2*time.Minute)
+	for i := range questions {
+		question := fmt.Sprint("question ", i)
+		answered := make(chan struct{})
+		go func() {
+			defer close(answered)
+			if got, err := b.Ask(ctx, []byte(question)); err != nil || string(got.Reply) != question {
+				t.Errorf("%s: the answer is %q, %v", question, got.Reply, err)
+			}
+		}()
+		<-time.After(time.Duration(i/2) * 100 * time.Microsecond)
+		lines[i%2].cut()
+		<-answered
+	}
+	wantHeld(t, "a", h)
+	mustRelease(t, h)
+}
+
+// median sorts the durations, and returns the one in the middle.
+func median(all []time.Duration) time.Duration {
+	slices.Sort(all)
+	return all[len(all)/2]
+}
+
+// A holder that complies gives the lock up at once. The test prints how long that takes
+// beside an ordinary hand-over, which is up to the machine.
+func TestRealRevoke(t *testing.T) {
+	zk := realzk.Shared(t)
+	const times = 50
+	a := exclusive(t, openReal(t, zk.Addr(), "a"), "jobs")
+	b := exclusive(t, openReal(t, zk.Addr(), "b"), "jobs")
+	ctx := withTimeout(t, time.Minute)
+	// pass has b take the lock from a, after ask, and returns when b had it.
+	pass := func(ask func(Hold)) time.Time {
+		h := mustLock(t, a)
+		next := b.Acquire(ctx)
+		within(t, "b is queued", ioOf(next).whereabouts().known().Done())
+		end := make(chan time.Time, 1)
+		go func() {
+			_, _ = next.Granted().Wait(ctx) // an error shows below
+			end <- time.Now()
+		}()
+		ask(h)
+		granted(t, "b", next, time.Minute)
+		mustRelease(t, next)
+		return <-end
+	}
+	var handOver, told, called []time.Duration
+	for range times {
+		start := time.Now()
+		end := pass(func(h Hold) {
+			start = time.Now()
+			h.Release()
+		})
+		handOver = append(handOver, end.Sub(start))
+		heard := make(chan time.Time, 1)
+		end = pass(func(h Hold) {
+			go func() {
+				<-h.Revoked()
+				heard <- time.Now()
+				h.Release()
+			}()
+			start = time.Now()
+			wantErr(t, "revoke", b.Revoke(ctx, "please"), nil)
+		})
+		told, called = append(told, end.Sub(<-heard)), append(called, end.Sub(start))
+	}
+	one := median(handOver)
+	t.Logf("medians of %d: from a release to the next grant %v", times, one)
+	for what, all := range map[string][]time.Duration{"Revoked closes": told, "Revoke is called": called} {
+		t.Logf("from when %s to the next grant %v, %.1f times that", what, median(all), float64(median(all))/float64(one))
+	}
 }

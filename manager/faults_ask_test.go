@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -48,18 +49,16 @@ func (a *askedCall) wantNoAnswer(t *testing.T, late bool, why string) {
 	if a.err == nil {
 		t.Fatalf("the answer is %+v", a.answer)
 	}
-	if errors.Is(a.err, context.DeadlineExceeded) != late || !strings.Contains(a.err.Error(), why) {
-		t.Errorf("the error is %v, want one that says %q, and deadline exceeded: %t", a.err, why, late)
-	}
+	expect(t, errors.Is(a.err, context.DeadlineExceeded) == late && strings.Contains(a.err.Error(), why),
+		"the error is %v, want one that says %q, and deadline exceeded: %t", a.err, why, late)
 }
 
 // wantReply waits for the asking's end and checks the reply.
 func (a *askedCall) wantReply(t *testing.T, want string) {
 	t.Helper()
 	<-a.done
-	if a.err != nil || string(a.answer.Reply) != want || a.answer.Phase != state.Retained {
-		t.Errorf("the answer is %+v, %v, want %q", a.answer, a.err, want)
-	}
+	expect(t, a.err == nil && string(a.answer.Reply) == want && a.answer.Phase == state.Retained,
+		"the answer is %+v, %v, want %q", a.answer, a.err, want)
 }
 
 // boxOf returns the path of m's mailbox.
@@ -69,9 +68,8 @@ func boxOf(m *Manager) string { return "/holdfast/_asks_/" + m.id }
 func (c *cluster) wantNoLetters(m *Manager) {
 	c.t.Helper()
 	synctest.Wait()
-	if left := c.srv.Children(boxOf(m)); len(left) != 0 {
-		c.t.Errorf("left in the mailbox of %s: %v", m.cfg.Label, left)
-	}
+	left := c.srv.Children(boxOf(m))
+	expect(c.t, len(left) == 0, "left in the mailbox of %s: %v", m.cfg.Label, left)
 }
 
 // The holder is stopped: the asker learns at the end of its ctx which process it has asked, and
@@ -85,9 +83,7 @@ func TestF110_HolderIsStopped(t *testing.T) {
 		hole := c.srv.Faults().Blackhole(session(a.m))
 		start := time.Now()
 		c.asking(b, "?", time.Second).wantNoAnswer(c.t, true, "a@")
-		if d := time.Since(start); d != time.Second {
-			c.t.Errorf("it took %v", d)
-		}
+		wantTook(c.t, start, time.Second, time.Second)
 		later(0)
 		c.wantNoLetters(a.m)
 		err := <-c.revoking(b, "", time.Second)
@@ -107,20 +103,15 @@ func TestF110_HolderIsStopped(t *testing.T) {
 func TestF110_SlowHolder(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		var told error
-		a := c.lock("a", func(cfg *Config) {
-			cfg.OnAsk = func(ctx context.Context, _ Question) ([]byte, error) {
-				<-ctx.Done()
-				told = ctx.Err()
-				return nil, told
-			}
-		})
-		b := c.lock("b")
+		a := c.lock("a", onAsk(func(ctx context.Context, _ Question) ([]byte, error) {
+			<-ctx.Done()
+			told = ctx.Err()
+			return nil, told
+		}))
 		h := mustLock(c.t, a)
-		c.asking(b, "?", 2*time.Second).wantNoAnswer(c.t, true, "a@")
+		c.asking(c.lock("b"), "?", 2*time.Second).wantNoAnswer(c.t, true, "a@")
 		later(0)
-		if told == nil {
-			c.t.Error("the function was not told")
-		}
+		expect(c.t, told != nil, "the function was not told")
 		c.wantNoLetters(a.m)
 		c.unlock(h)
 	})
@@ -134,19 +125,14 @@ func TestF111_HolderIsGone(t *testing.T) {
 		"its node is deleted":  func(c *cluster, _ *Lock, h Hold) { c.remove(h.share.promises().tenure.path) },
 		"it is closed":         func(_ *cluster, a *Lock, _ Hold) { _ = a.m.Close() },
 	}, func(c *cluster, goes func(*cluster, *Lock, Hold)) {
-		a := c.lock("a", func(cfg *Config) {
-			cfg.OnAsk = func(ctx context.Context, _ Question) ([]byte, error) { <-ctx.Done(); return nil, ctx.Err() }
-		})
-		b := c.lock("b")
+		a, b := c.lock("a", silent), c.lock("b")
 		h := mustLock(c.t, a)
 		q := c.asking(b, "?", time.Minute)
 		later(time.Second)
 		start := time.Now()
 		goes(c, a, h)
 		q.wantNoAnswer(c.t, false, "gave the lock up before it answered")
-		if d := time.Since(start); d > 100*time.Millisecond {
-			c.t.Errorf("it took %v", d)
-		}
+		wantTook(c.t, start, 0, 100*time.Millisecond)
 		c.wantNoLetters(a.m)
 		h.Release()
 		later(time.Second)
@@ -179,30 +165,44 @@ func TestF112_AskerIsGone(t *testing.T) {
 		"it is closed":     func(_ *cluster, b *Lock) { _ = b.m.Close() },
 	}, func(c *cluster, goes func(*cluster, *Lock)) {
 		ended := make(chan struct{}, 2)
-		a := c.lock("a", func(cfg *Config) {
-			cfg.OnAsk = func(ctx context.Context, _ Question) ([]byte, error) {
-				<-ctx.Done()
-				ended <- struct{}{}
-				return nil, ctx.Err()
-			}
-		})
+		a := c.lock("a", onAsk(func(ctx context.Context, _ Question) ([]byte, error) {
+			<-ctx.Done()
+			ended <- struct{}{}
+			return nil, ctx.Err()
+		}))
 		b := c.lock("b")
 		h := mustLock(c.t, a)
 		q := c.asking(b, "?", time.Minute)
 		goes(c, b)
 		later(100 * time.Millisecond)
-		if len(ended) != 1 {
-			c.t.Error("the function was not told")
-		}
+		expect(c.t, len(ended) == 1, "the function was not told")
 		<-q.done
-		if q.err == nil {
-			c.t.Error("there is an answer")
-		}
+		expect(c.t, q.err != nil, "there is an answer")
 		c.held(h)
 		later(time.Minute)
 		c.wantNoLetters(a.m)
 		c.unlock(h)
 	})
+}
+
+// secondAnswer has the lock of process a answer the second question only, and a process b
+// ask it one. It checks that what happens then makes b ask once more.
+func (c *cluster) secondAnswer(happens func(a, b *Lock)) (a, b *Lock, h Hold) {
+	c.t.Helper()
+	times := 0
+	a = c.lock("a", onAsk(func(ctx context.Context, q Question) ([]byte, error) {
+		if times++; times == 1 {
+			<-ctx.Done()
+		}
+		return q.Text, nil
+	}))
+	b = c.lock("b")
+	h = mustLock(c.t, a)
+	q := c.asking(b, "?", time.Minute)
+	happens(a, b)
+	q.wantReply(c.t, "?")
+	wantEq(c.t, "calls of the function", times, 2)
+	return a, b, h
 }
 
 // The asker's session ends: it asks once more in the next one.
@@ -211,23 +211,7 @@ func TestF112_AskerInANewSession(t *testing.T) {
 		"it is told of its nodes": func(c *cluster, b *Lock) { c.expire(b.m) },
 		"it is cut off":           func(c *cluster, _ *Lock) { c.away("b", 20*time.Second) },
 	}, func(c *cluster, ends func(*cluster, *Lock)) {
-		times := 0
-		a := c.lock("a", func(cfg *Config) {
-			cfg.OnAsk = func(ctx context.Context, q Question) ([]byte, error) {
-				if times++; times == 1 {
-					<-ctx.Done()
-				}
-				return q.Text, nil
-			}
-		})
-		b := c.lock("b")
-		h := mustLock(c.t, a)
-		q := c.asking(b, "?", time.Minute)
-		ends(c, b)
-		q.wantReply(c.t, "?")
-		if times != 2 {
-			c.t.Errorf("the function was called %d times", times)
-		}
+		_, _, h := c.secondAnswer(func(_, b *Lock) { ends(c, b) })
 		c.unlock(h)
 	})
 }
@@ -243,22 +227,18 @@ func TestF113_LostAnswers(t *testing.T) {
 	ops := []zktest.Op{zktest.OpExists, zktest.OpCreate, zktest.OpCreateContainer, zktest.OpGetData, zktest.OpGetChildren2, zktest.OpSetData, zktest.OpDelete}
 	cases := 0
 	for name, fault := range faults {
-		for _, asker := range []bool{false, true} {
+		for _, who := range []string{"a", "b"} {
 			for _, op := range ops {
 				for nth := range 3 {
 					if cases++; !racing.Some(cases) {
 						continue
 					}
-					bubble(t, func(c *cluster) {
+					what := fmt.Sprintf("%s, op %v, number %d, of %s", name, op, nth, who)
+					subtest(t, what, func(c *cluster) {
 						a, b := c.lock("a", echo), c.lock("b")
-						what := fmt.Sprintf("%s, op %v, number %d, asker: %t", name, op, nth, asker)
 						h := mustLock(c.t, a)
 						later(time.Second)
-						match := zktest.Match{Op: op, Session: session(a.m), Nth: nth + 1}
-						if asker {
-							match.Session = session(b.m)
-						}
-						f := fault(c.srv.Faults(), match)
+						f := fault(c.srv.Faults(), zktest.Match{Op: op, Session: c.ids[who](), Nth: nth + 1})
 						q := c.asking(b, what, 30*time.Second)
 						later(20 * time.Second)
 						f.Remove()
@@ -267,9 +247,7 @@ func TestF113_LostAnswers(t *testing.T) {
 						c.held(h)
 						result := c.revoking(b, what, 30*time.Second)
 						later(20 * time.Second)
-						if r := c.wantRevoked(h); r.Reason != what {
-							c.t.Errorf("%s: the reason is %q", what, r.Reason)
-						}
+						wantEq(c.t, "the reason", c.wantRevoked(h).Reason, what)
 						c.unlock(h)
 						wantErr(c.t, what, <-result, nil)
 						c.wantNoLetters(a.m)
@@ -309,55 +287,27 @@ func TestF113_ConnectionCut(t *testing.T) {
 // a new one.
 func TestF114_MailboxIsDeleted(t *testing.T) {
 	bubble(t, func(c *cluster) {
-		times := 0
-		a := c.lock("a", func(cfg *Config) {
-			cfg.OnAsk = func(ctx context.Context, q Question) ([]byte, error) {
-				if times++; times == 1 {
-					<-ctx.Done()
-				}
-				return q.Text, nil
-			}
+		a, b, h := c.secondAnswer(func(a, _ *Lock) {
+			wantErr(c.t, "delete the mailbox", c.srv.DeleteAll(boxOf(a.m)), nil)
 		})
-		b := c.lock("b")
-		h := mustLock(c.t, a)
-		q := c.asking(b, "?", time.Minute)
-		for _, name := range c.srv.Children(boxOf(a.m)) {
-			c.remove(boxOf(a.m) + "/" + name)
-		}
-		c.remove(boxOf(a.m))
-		q.wantReply(c.t, "?")
-		if times != 2 {
-			c.t.Errorf("the function was called %d times", times)
-		}
 		// Without a question in it.
 		c.wantNoLetters(a.m)
-		c.remove(boxOf(a.m))
-		c.remove("/holdfast/_asks_")
+		wantErr(c.t, "delete all mailboxes", c.srv.DeleteAll("/holdfast/_asks_"), nil)
 		c.asking(b, "once more", time.Minute).wantReply(c.t, "once more")
 		c.unlock(h)
 	})
 }
 
 // A question that is too large is refused before anything is sent; so is a reply, and
-// the asker learns it.
+// the asker learns it (see TestOnAsk).
 func TestF115_TooLarge(t *testing.T) {
 	bubble(t, func(c *cluster) {
-		a := c.lock("a", func(cfg *Config) {
-			cfg.OnAsk = func(context.Context, Question) ([]byte, error) { return make([]byte, maxLetter+1), nil }
-		})
 		b := c.lock("b")
-		h := mustLock(c.t, a)
-		synctest.Wait() // until the mailbox has been looked at
+		h := mustLock(c.t, c.lock("a", echo))
 		c.takeCounts()
-		_, err := b.Ask(c.t.Context(), make([]byte, maxLetter+1))
-		wantErr(c.t, "ask", err, ErrTooLarge)
+		wantErr(c.t, "ask", errOf(b.Ask(c.t.Context(), make([]byte, maxLetter+1))), ErrTooLarge)
 		wantErr(c.t, "revoke", b.Revoke(c.t.Context(), strings.Repeat("x", maxLetter+1)), ErrTooLarge)
-		if n := c.takeCounts(); len(n) != 0 {
-			c.t.Errorf("requests: %v", n)
-		}
-		if got := mustAsk(c.t, b, "?"); len(got.Reply) != 0 || !strings.Contains(got.Err, "65537 bytes") {
-			c.t.Errorf("the answer is %q, %q", got.Reply, got.Err)
-		}
+		c.wantNothingSent()
 		c.unlock(h)
 	})
 }
@@ -367,23 +317,15 @@ func TestF115_TooLarge(t *testing.T) {
 func TestF116_HundredsAtOnce(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		const askers, questions = 5, 100
-		inside, most := 0, 0
-		gate := make(chan struct{}, 1)
-		gate <- struct{}{}
-		change := func(n int) {
-			<-gate
-			inside += n
-			most = max(most, inside)
-			gate <- struct{}{}
-		}
-		a := c.lock("a", func(cfg *Config) {
-			cfg.OnAsk = func(_ context.Context, q Question) ([]byte, error) {
-				change(1)
-				time.Sleep(10 * time.Millisecond)
-				change(-1)
-				return q.Text, nil
+		var inside, most atomic.Int32
+		a := c.lock("a", onAsk(func(_ context.Context, q Question) ([]byte, error) {
+			n := inside.Add(1)
+			defer inside.Add(-1)
+			for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
 			}
-		})
+			time.Sleep(10 * time.Millisecond)
+			return q.Text, nil
+		}))
 		h := mustLock(c.t, a)
 		var all []*askedCall
 		for i := range askers {
@@ -395,9 +337,7 @@ func TestF116_HundredsAtOnce(t *testing.T) {
 		for i, q := range all {
 			q.wantReply(c.t, fmt.Sprint("question ", i))
 		}
-		if most > maxAsked {
-			c.t.Errorf("%d at once, want at most %d", most, maxAsked)
-		}
+		expect(c.t, most.Load() <= maxAsked, "%d at once, want at most %d", most.Load(), maxAsked)
 		c.wantNoLetters(a.m)
 		c.unlock(h)
 	})
@@ -418,9 +358,8 @@ func TestF116_QuestionsThatStay(t *testing.T) {
 		}
 		later(time.Second)
 		for _, path := range paths {
-			if _, stat, _ := c.srv.Get(path); stat.Version != 1 {
-				c.t.Errorf("%s has version %d", path, stat.Version)
-			}
+			_, stat, _ := c.srv.Get(path)
+			expect(c.t, stat.Version == 1, "%s has version %d", path, stat.Version)
 		}
 		c.unlock(h)
 	})
@@ -436,12 +375,8 @@ func TestF117_OldVersion(t *testing.T) {
 		start := time.Now()
 		c.asking(b, "?", time.Minute).wantNoAnswer(c.t, false, "old@h, pid 7")
 		wantErr(c.t, "revoke", <-c.revoking(b, "", time.Minute), ErrNoAnswer)
-		if d := time.Since(start); d != 0 {
-			c.t.Errorf("it took %v", d)
-		}
-		if c.srv.Exists("/holdfast/_asks_") {
-			c.t.Error("a mailbox was made")
-		}
+		wantTook(c.t, start, 0, 0)
+		expect(c.t, !c.srv.Exists("/holdfast/_asks_"), "a mailbox was made")
 	})
 }
 
@@ -453,9 +388,7 @@ func TestF118_ForeignHolder(t *testing.T) {
 		c.crowd().node("_c_0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f-lock-0000000000", []byte("10.0.0.1\n"+strings.Repeat("x", 1000))...)
 		q := c.asking(b, "?", time.Minute)
 		q.wantNoAnswer(c.t, false, `"10.0.0.1\nxxx`)
-		if n := len(q.err.Error()); n > 600 {
-			c.t.Errorf("the error has %d bytes", n)
-		}
+		expect(c.t, len(q.err.Error()) <= 600, "the error has %d bytes", len(q.err.Error()))
 	})
 }
 
@@ -486,9 +419,7 @@ func TestF119_NoRightToAnswer(t *testing.T) {
 		for range 2 {
 			c.asking(b, "?", time.Second).wantNoAnswer(c.t, true, "a@")
 		}
-		if log := c.log.with("cannot answer"); len(log) != 1 {
-			c.t.Errorf("log: %v", log)
-		}
+		expect(c.t, len(c.log.with("cannot answer")) == 1, "log: %v", c.log.with("cannot answer"))
 		c.unlock(h)
 	})
 }
@@ -508,9 +439,8 @@ func TestF119_ACLWithoutWrite(t *testing.T) {
 		h := mustLock(c.t, a)
 		c.asking(b, "?", time.Minute).wantReply(c.t, "?")
 		acl := b.m.lettersACL()
-		if acl[0].Perms&zkio.PermWrite == 0 || acl[1].Perms != zkio.PermRead {
-			c.t.Errorf("the ACL of questions is %v", acl)
-		}
+		expect(c.t, acl[0].Perms&zkio.PermWrite != 0 && acl[1].Perms == zkio.PermRead,
+			"the ACL of questions is %v", acl)
 		c.unlock(h)
 	})
 }
@@ -569,20 +499,17 @@ func inStep(t *testing.T, e *errand.Errand, task errand.Task, s *zkio.Session, m
 func TestAskerInItsStepAtSessionEnd(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		reply := make(chan struct{})
-		a, b := c.lock("a", func(cfg *Config) {
-			cfg.OnAsk = func(ctx context.Context, q Question) ([]byte, error) {
-				select {
-				case <-reply:
-				case <-ctx.Done():
-				}
-				return q.Text, nil
+		a, b := c.lock("a", onAsk(func(ctx context.Context, q Question) ([]byte, error) {
+			select {
+			case <-reply:
+			case <-ctx.Done():
 			}
-		}), c.lock("b")
+			return q.Text, nil
+		})), c.lock("b")
 		h := mustLock(c.t, a)
 		asked := c.asking(b, "?", time.Hour)
 		q := b.m.inquiries.list()[0]
-		old := b.m.client.Session()
-		inStep(c.t, &q.errand, q, old, func() {
+		inStep(c.t, &q.errand, q, b.m.client.Session(), func() {
 			c.away("b", 25*time.Second)
 			later(30 * time.Second)
 		})
@@ -625,12 +552,106 @@ func TestAskersGiveUpInAnOutage(t *testing.T) {
 			wantErr(c.t, "revoke", <-c.revoking(b, "", time.Millisecond), context.DeadlineExceeded)
 		}
 		synctest.Wait()
-		if n, queued := len(b.m.inquiries.list()), b.m.client.Stats().QueuedReleases; n != 0 || queued != 0 {
-			c.t.Errorf("%d inquiries, and %d releases are queued", n, queued)
-		}
+		n, queued := len(b.m.inquiries.list()), b.m.client.Stats().QueuedReleases
+		expect(c.t, n == 0 && queued == 0, "%d inquiries, and %d releases are queued", n, queued)
 		later(time.Minute)
 		c.asking(b, "?", time.Minute).wantReply(c.t, "?")
 		c.wantNoLetters(a.m)
 		mustRelease(c.t, h)
+	})
+}
+
+// To other processes LockAll holds a lock in whose queue it is first, and it does not know
+// until it is first in all. A question is answered so, and a revocation waits for the grant.
+func TestF283_RevokedBeforeLockAllEnters(t *testing.T) {
+	each(t, map[string]bool{"by another process": false, "by its own": true}, func(c *cluster, own bool) {
+		m, o, p := c.open("a", echo), c.open("b"), c.open("c")
+		x := exclusive(c.t, m, "x")
+		other := mustLock(c.t, exclusive(c.t, o, "y"))
+		w := lockAll(c.t.Context(), m, x, exclusive(c.t, m, "y"))
+		revoker := exclusive(c.t, p, "x")
+		if own {
+			revoker = x
+		}
+		if got := mustAsk(c.t, revoker, "?"); got.Phase != state.Fetching || got.Waiting != 1 || got.Err != "the process does not know yet that it holds the lock" {
+			c.t.Errorf("the answer is %+v", got)
+		}
+		result := c.revoking(revoker, "please", time.Hour)
+		later(time.Minute)
+		w.wantPending(c.t)
+		mustRelease(c.t, other)
+		hs := w.wantHeld(c.t, time.Second)
+		r := c.wantRevoked(hs[0])
+		expect(c.t, r.Reason == "please" && r.From.Session == session(revoker.m), "the revocation is %+v", r)
+		c.wantNotRevoked(hs[1])
+		expect(c.t, len(result) == 0, "Revoke has returned while the lock is held")
+		hs.Release()
+		wantErr(c.t, "revoke", <-result, nil)
+		c.wantNoLetters(m)
+	})
+}
+
+// A process leaves a queue, and joins it again for its other callers by the same request. The
+// answer is lost. Its new node holds the lock by the time that it knows of it, and a
+// revocation of that node comes before.
+func TestF283_RevokedAfterALostAnswer(t *testing.T) {
+	each(t, map[string]func(x *Lock, h Hold){
+		"the holder is alone": func(*Lock, Hold) {},
+		"it is revoked":       func(_ *Lock, h Hold) { roundOf(h).closeGate() },
+	}, func(c *cluster, before func(*Lock, Hold)) {
+		a, b := c.lock("a", echo), c.lock("b")
+		c.cycle(a)
+		h := mustLock(c.t, a)
+		mustAsk(c.t, b, "there is a mailbox")
+		before(a, h)
+		lost := c.srv.Faults().DropReply(zktest.Match{Op: zktest.OpMulti, Session: session(a.m), Path: dir, Times: 1})
+		h.Release()
+		next := a.Acquire(c.t.Context())
+		// What a asks about its nodes stays without an answer until the revocation is there.
+		slow := c.srv.Faults().DelayReply(zktest.Match{Session: session(a.m), Path: dir, Times: zktest.Every}, 3*time.Second)
+		<-lost.Hit()
+		result := c.revoking(b, "please", time.Hour)
+		later(time.Second)
+		pending(c.t, "the grant", next.Granted())
+		slow.Remove()
+		later(10 * time.Second)
+		c.held(next)
+		c.wantRevoked(next)
+		expect(c.t, len(result) == 0, "Revoke has returned while the lock is held")
+		c.unlock(next)
+		wantErr(c.t, "revoke", <-result, nil)
+		synctest.Wait()
+	})
+}
+
+// Calls of Config.OnAsk that do not return, although their askers have given up, keep up the
+// questions that are put to it, and no others: not those about the state of a lock.
+func TestF284_OnAskHangs(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		hang := make(chan struct{})
+		a := c.open("a", func(cfg *Config) {
+			cfg.OnAsk = func(_ context.Context, q Question) ([]byte, error) {
+				<-hang
+				return q.Text, nil
+			}
+		})
+		b := c.open("b")
+		x, y := mustLock(c.t, exclusive(c.t, a, "x")), mustLock(c.t, exclusive(c.t, a, "y"))
+		for range maxAsked {
+			c.asking(exclusive(c.t, b, "x"), "?", time.Second).wantNoAnswer(c.t, true, "a@")
+		}
+		patient := c.asking(exclusive(c.t, b, "y"), "later", time.Hour)
+		for _, name := range []string{"x", "y"} {
+			state := c.asking(exclusive(c.t, b, name), "", time.Second)
+			state.wantReply(c.t, "")
+			expect(c.t, state.err != nil || state.answer.Holders == 1, "the answer is %+v", state.answer)
+		}
+		later(time.Minute)
+		expect(c.t, !isClosed(patient.done),
+			"more than %d calls at once: %+v, %v", maxAsked, patient.answer, patient.err)
+		close(hang)
+		patient.wantReply(c.t, "later")
+		c.wantNoLetters(a)
+		c.unlock(x, y)
 	})
 }

@@ -67,9 +67,7 @@ func TestF123_ContenderComesAsTheLastHolderLeaves(t *testing.T) {
 				h = more
 				later(defaultTenure / 2)
 			}
-			if h.Err() == nil {
-				c.t.Error("the tenure does not count")
-			}
+			expect(c.t, h.Err() != nil, "the tenure does not count")
 			h.Release()
 			synctest.Wait()
 			return next
@@ -108,9 +106,7 @@ func TestF123_WantedBetweenLookAndSwap(t *testing.T) {
 		}
 		r.left(state.Idled, 0)
 		synctest.Wait()
-		if p := r.word.Load().Phase(); p != state.Released {
-			c.t.Errorf("the round is %v", p)
-		}
+		wantEq(c.t, "the round is", r.word.Load().Phase(), state.Released)
 	})
 }
 
@@ -125,9 +121,7 @@ func TestF123_GateClosesWhileIdle(t *testing.T) {
 		r.closeGate()
 		h := c.acquire(l)
 		c.held(h)
-		if l.cur.Load() == r {
-			c.t.Error("it is in the round whose gate is closed")
-		}
+		expect(c.t, l.cur.Load() != r, "it is in the round whose gate is closed")
 		mustRelease(c.t, h)
 	})
 }
@@ -135,15 +129,13 @@ func TestF123_GateClosesWhileIdle(t *testing.T) {
 // The lease lapses while the lock is idle. No caller is told of a loss: the next one gets
 // the lock anew.
 func TestF124_LeaseLapsesWhileIdle(t *testing.T) {
-	each(t, map[string]struct {
-		away  time.Duration
-		comes time.Duration
-	}{
+	type test struct{ away, comes time.Duration }
+	each(t, map[string]test{
 		"it comes in the outage":      {8 * time.Second, 7 * time.Second},
 		"it comes after the outage":   {8 * time.Second, 30 * time.Second},
 		"the session ends, too":       {30 * time.Second, 31 * time.Second},
 		"it comes before the session": {30 * time.Second, 20 * time.Second},
-	}, func(c *cluster, v struct{ away, comes time.Duration }) {
+	}, func(c *cluster, v test) {
 		l := c.lock("a", withLinger(always))
 		h := mustLock(c.t, l)
 		first := grantOf(c.t, h)
@@ -152,17 +144,12 @@ func TestF124_LeaseLapsesWhileIdle(t *testing.T) {
 		c.away("a", v.away)
 		later(v.comes)
 		h2 := mustLock(c.t, l)
-		if g := grantOf(c.t, h2); g.Token <= first.Token {
-			c.t.Errorf("token %d after %d", g.Token, first.Token)
-		}
+		g := grantOf(c.t, h2)
+		expect(c.t, g.Token > first.Token, "token %d after %d", g.Token, first.Token)
 		synctest.Wait() // the newcomer may be granted the lock before the release settles
 		wantErr(c.t, "the release", settled(c.t, "the release", h.Released()), nil)
-		if isClosed(h.Lost()) {
-			c.t.Error("the holder that had left is told")
-		}
-		if lost := c.log.with("holdfast: lost"); len(lost) > 0 {
-			c.t.Error(lost)
-		}
+		expect(c.t, !isClosed(h.Lost()), "the holder that had left is told")
+		c.wantNoLossLogged()
 		mustRelease(c.t, h2)
 	})
 }
@@ -196,17 +183,13 @@ func TestF124_NewcomerNoticesFirst(t *testing.T) {
 			g, err := h2.Granted().Wait(c.t.Context())
 			wantErr(c.t, "the newcomer", err, nil)
 			wantHeld(c.t, "the newcomer", h2)
-			if g.Token <= first.Token {
-				c.t.Errorf("token %d after %d", g.Token, first.Token)
-			}
+			expect(c.t, g.Token > first.Token, "token %d after %d", g.Token, first.Token)
 			synctest.Wait() // the newcomer may be granted the lock before the release settles
 			// If the newcomer was inside as the lease's end was noticed elsewhere, there is no
 			// telling that the round was idle before.
 			if err := settled(c.t, "the release", h.Released()); !errors.Is(err, ErrLost) {
 				wantErr(c.t, "the release", err, nil)
-				if lost := c.log.with("holdfast: lost"); len(lost) > 0 {
-					c.t.Error(lost)
-				}
+				c.wantNoLossLogged()
 			}
 			mustRelease(c.t, h2)
 		})
@@ -231,10 +214,11 @@ func TestF124_LastHolderIsLate(t *testing.T) {
 // the list that would answer it has no answer, or the event never came. The contender
 // gets the lock at once in the first cases, and when the rotation has come by in the last.
 func TestF125_WatchLostOrUnanswered(t *testing.T) {
-	each(t, map[string]struct {
+	type test struct {
 		lose func(c *cluster, a *Lock)
 		most time.Duration
-	}{
+	}
+	each(t, map[string]test{
 		"the event is throttled": {func(c *cluster, a *Lock) {
 			h := mustLock(c.t, a)
 			d := c.lock("d")
@@ -250,18 +234,14 @@ func TestF125_WatchLostOrUnanswered(t *testing.T) {
 		"the event never came": {func(c *cluster, a *Lock) {
 			a.m.client.Unwatch(a.path, (*lookout)(a.cur.Load().io()))
 		}, rotationTimeout + rotationTimeout/2 + time.Second},
-	}, func(c *cluster, v struct {
-		lose func(c *cluster, a *Lock)
-		most time.Duration
-	}) {
+	}, func(c *cluster, v test) {
 		a, b := c.lock("a", withLinger(always)), c.lock("b")
 		released := c.idle(a)
 		v.lose(c, a)
 		start := time.Now()
 		mustLock(c.t, b)
-		if d := time.Since(start); d > v.most {
-			c.t.Errorf("b waited for %v, want %v at most", d, v.most)
-		}
+		expect(c.t, time.Since(start) <= v.most,
+			"b waited for %v, want %v at most", time.Since(start), v.most)
 		synctest.Wait()
 		wantErr(c.t, "the release", settled(c.t, "the release", released), nil)
 	})
@@ -271,14 +251,9 @@ func TestF125_WatchLostOrUnanswered(t *testing.T) {
 func TestF126_ShutdownWithIdleLocks(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		m := c.open("a", withLinger(always))
-		const n = 200
-		for i := range n {
+		for i := range 200 {
 			c.cycle(exclusive(c.t, m, fmt.Sprintf("many/%d", i)))
-			rw, err := m.ReadWrite(fmt.Sprintf("pairs/%d", i))
-			if err != nil {
-				c.t.Fatal(err)
-			}
-			c.cycle(pick(rw, i%2 == 0))
+			c.cycle(pick(readWrite(c.t, m, fmt.Sprintf("pairs/%d", i)), i%2 == 0))
 		}
 		held := mustLock(c.t, exclusive(c.t, m, "held"))
 		done := make(chan error, 1)
@@ -290,15 +265,11 @@ func TestF126_ShutdownWithIdleLocks(t *testing.T) {
 				left++
 			}
 		}
-		if left != 1 {
-			c.t.Errorf("%d nodes are left beside the one of a lock that is held", left-1)
-		}
+		wantEq(c.t, "nodes, with that of the lock that is held", left, 1)
 		start := time.Now()
 		mustRelease(c.t, held)
 		wantErr(c.t, "shutdown", <-done, nil)
-		if d := time.Since(start); d > moment {
-			c.t.Errorf("Shutdown took another %v", d)
-		}
+		wantTook(c.t, start, 0, moment)
 	})
 }
 
@@ -330,8 +301,7 @@ func TestF293_RotationReachesEveryIdleLock(t *testing.T) {
 		for _, l := range locks {
 			least, most = min(least, looks[l.Path()]), max(most, looks[l.Path()])
 		}
-		if least == 0 || most > least+2 {
-			c.t.Errorf("in 5 minutes the rotation has looked at an idle lock between %d and %d times", least, most)
-		}
+		expect(c.t, least != 0 && most <= least+2,
+			"in 5 minutes the rotation has looked at an idle lock between %d and %d times", least, most)
 	})
 }
