@@ -3,15 +3,18 @@
 package manager
 
 import (
-	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"runtime"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/holdfast-go/holdfast/internal/racing"
+	"github.com/holdfast-go/holdfast/internal/realzk"
 	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/zkio"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
@@ -39,33 +42,86 @@ func reports(t testing.TB, l *Lock, delay time.Duration) *Lock {
 // wantTold checks whether the grant of h says that the lock was abandoned.
 func wantTold(t *testing.T, h Hold, want bool) {
 	t.Helper()
-	if g := grantOf(t, h); g.Abandoned != want {
-		t.Errorf("%s at %s is told %t, want %t", describe(h), g.Path, g.Abandoned, want)
+	expect(t, grantOf(t, h).Abandoned == want,
+		"%s at %s is told %t, want %t", describe(h), grantOf(t, h).Path, grantOf(t, h).Abandoned, want)
+}
+
+// lockTold locks l, and checks whether it is told that the lock was abandoned.
+func lockTold(t *testing.T, l *Lock, told bool) Hold {
+	t.Helper()
+	h := mustLock(t, l)
+	wantTold(t, h, told)
+	return h
+}
+
+// inherit locks l, checks whether it is told that the lock was abandoned, recovers, and
+// unlocks it.
+func inherit(t *testing.T, l *Lock, told bool) {
+	t.Helper()
+	h := lockTold(t, l, told)
+	wantErr(t, "recovered", h.Recovered(), nil)
+	mustRelease(t, h)
+}
+
+// abandons has a holder of l be interrupted.
+func (c *cluster) abandons(l *Lock) {
+	c.t.Helper()
+	mustLock(c.t, l)
+	c.expire(l.m)
+}
+
+// abandoned opens three processes whose locks report abandonment. The first has abandoned
+// the lock.
+func (c *cluster) abandoned() (a, b, d *Lock) {
+	c.t.Helper()
+	a, b, d = c.reporting("a", 0), c.reporting("b", 0), c.reporting("d", 0)
+	c.abandons(a)
+	return a, b, d
+}
+
+// eachMarking runs test in a bubble of its own for each of the cases, and each lock whose
+// holders make a mark, of two processes.
+func eachMarking[T any](t *testing.T, cases map[string]T, test func(c *cluster, a, b *Lock, v T)) {
+	t.Helper()
+	for kind, open := range map[string]func(c *cluster, label string) *Lock{
+		"exclusive": func(c *cluster, label string) *Lock { return c.reporting(label, 0) },
+		"write":     func(c *cluster, label string) *Lock { return reports(c.t, c.rw(label).Writer(), 0) },
+	} {
+		t.Run(kind, func(t *testing.T) {
+			each(t, cases, func(c *cluster, v T) { test(c, open(c, "a"), open(c, "b"), v) })
+		})
 	}
 }
 
-// next locks l, checks whether it is told that the lock was abandoned, recovers, and
-// unlocks it.
-func (c *cluster) next(l *Lock, told bool) {
-	c.t.Helper()
-	h := mustLock(c.t, l)
-	wantTold(c.t, h, told)
-	wantErr(c.t, "recovered", h.Recovered(), nil)
-	mustRelease(c.t, h)
+// A markLoss has the nth request of a process about the mark get lost, or the answer to it,
+// and those after it if times is more than one.
+type markLoss func(m *Manager, times int) *zktest.Fault
+
+// eachMarkLoss runs test with each way to lose the nth request, for each nth up to most; only
+// with some of them if cases, which counts them, is not nil.
+func eachMarkLoss(t *testing.T, most int, cases *int, test func(c *cluster, lose markLoss)) {
+	t.Helper()
+	for nth := 1; nth <= most; nth++ {
+		for how, lose := range losses {
+			if cases != nil {
+				if *cases++; !racing.Some(*cases) {
+					continue
+				}
+			}
+			subtest(t, fmt.Sprintf("%d/%s", nth, how), func(c *cluster) {
+				test(c, func(m *Manager, times int) *zktest.Fault {
+					return lose(c, zktest.Match{Session: session(m), Path: marksOf, Nth: nth, Times: times})
+				})
+			})
+		}
+	}
 }
 
 // wantMarks checks how many marks there are.
 func (c *cluster) wantMarks(want int) {
 	c.t.Helper()
-	if got := c.srv.Children(marksOf); len(got) != want {
-		c.t.Errorf("the marks are %v, want %d", got, want)
-	}
-}
-
-// marking are the locks whose holders make a mark.
-var marking = map[string]func(c *cluster, label string) *Lock{
-	"exclusive": func(c *cluster, label string) *Lock { return c.reporting(label, 0) },
-	"write":     func(c *cluster, label string) *Lock { return reports(c.t, c.rw(label).Writer(), 0) },
+	synctest.Wait()
+	wantEq(c.t, "marks", len(c.srv.Children(marksOf)), want)
 }
 
 // A holder that is interrupted is reported to the next, once: that one has repaired what
@@ -80,8 +136,8 @@ func TestF135_InterruptedHolder(t *testing.T) {
 		}()
 		<-done
 	}
-	for how, interrupt := range map[string]func(c *cluster, l *Lock){
-		"its session ends": func(c *cluster, l *Lock) { mustLock(c.t, l); c.expire(l.m) },
+	eachMarking(t, map[string]func(c *cluster, l *Lock){
+		"its session ends": func(c *cluster, l *Lock) { c.abandons(l) },
 		"its lease ends": func(c *cluster, l *Lock) {
 			h := mustLock(c.t, l)
 			c.away("a", 8*time.Second) // the session survives
@@ -89,15 +145,13 @@ func TestF135_InterruptedHolder(t *testing.T) {
 			h.Release()
 			later(20 * time.Second)
 		},
-		"its node is deleted": func(c *cluster, l *Lock) { c.remove(grantOf(c.t, mustLock(c.t, l)).Path); synctest.Wait() },
+		"its node is deleted": func(c *cluster, l *Lock) { c.remove(grantOf(c.t, mustLock(c.t, l)).Path) },
 		"it is closed":        func(c *cluster, l *Lock) { mustLock(c.t, l); wantErr(c.t, "close", l.m.Close(), nil) },
 		"it does not leave in time": func(c *cluster, l *Lock) {
 			mustLock(c.t, l)
-			ctx, cancel := context.WithTimeout(c.t.Context(), time.Second)
-			defer cancel()
-			wantErr(c.t, "shutdown", l.m.Shutdown(ctx), context.DeadlineExceeded)
+			wantErr(c.t, "shutdown", l.m.Shutdown(withTimeout(c.t, time.Second)), context.DeadlineExceeded)
 		},
-		"a function panics": func(c *cluster, l *Lock) {
+		"a function panics": func(_ *cluster, l *Lock) {
 			interrupts(l, func(context.Context, Hold) error { panic("at work") })
 		},
 		"a function panics after another has recovered": func(c *cluster, l *Lock) {
@@ -106,30 +160,22 @@ func TestF135_InterruptedHolder(t *testing.T) {
 				panic("at work")
 			})
 		},
-		"a goroutine ends": func(c *cluster, l *Lock) {
+		"a goroutine ends": func(_ *cluster, l *Lock) {
 			interrupts(l, func(context.Context, Hold) error { runtime.Goexit(); return nil })
 		},
-	} {
-		for kind, open := range marking {
-			t.Run(how+"/"+kind, func(t *testing.T) {
-				bubble(t, func(c *cluster) {
-					a, b := open(c, "a"), open(c, "b")
-					interrupt(c, a)
-					synctest.Wait()
-					c.wantMarks(1)
-					c.next(b, true)
-					c.wantMarks(0)
-					c.next(b, false)
-				})
-			})
-		}
-	}
+	}, func(c *cluster, a, b *Lock, interrupt func(*cluster, *Lock)) {
+		interrupt(c, a)
+		c.wantMarks(1)
+		inherit(c.t, b, true)
+		c.wantMarks(0)
+		inherit(c.t, b, false)
+	})
 }
 
 // A holder that leaves in good order is not reported, nor one that was never told of its
 // grant.
 func TestF135_CleanRelease(t *testing.T) {
-	for how, leave := range map[string]func(c *cluster, l *Lock){
+	eachMarking(t, map[string]func(c *cluster, l *Lock){
 		"it unlocks": func(c *cluster, l *Lock) { c.cycle(l) },
 		"it fails": func(c *cluster, l *Lock) {
 			err := l.Do(c.t.Context(), func(context.Context, Hold) error { return context.Canceled })
@@ -139,12 +185,7 @@ func TestF135_CleanRelease(t *testing.T) {
 			defer func() { _ = recover() }()
 			_ = l.Do(c.t.Context(), func(_ context.Context, h Hold) error { h.Release(); panic("afterwards") })
 		},
-		"several holders leave": func(c *cluster, l *Lock) {
-			h := mustLock(c.t, l)
-			other := mustLock(c.t, l)
-			mustRelease(c.t, h)
-			mustRelease(c.t, other)
-		},
+		"several holders leave": func(c *cluster, l *Lock) { c.unlock(mustLock(c.t, l), mustLock(c.t, l)) },
 		"it leaves while its manager shuts down": func(c *cluster, l *Lock) {
 			h := mustLock(c.t, l)
 			time.AfterFunc(time.Second, func() { h.Release() })
@@ -157,8 +198,7 @@ func TestF135_CleanRelease(t *testing.T) {
 			later(5 * time.Second)
 		},
 		"it hands over to itself": func(c *cluster, l *Lock) {
-			h := mustLock(c.t, l)
-			next := c.handOver(h)
+			next := c.handOver(mustLock(c.t, l))
 			wantTold(c.t, next, false)
 			mustRelease(c.t, next)
 		},
@@ -169,34 +209,21 @@ func TestF135_CleanRelease(t *testing.T) {
 			h.Release()
 			s.goOn()
 		},
-	} {
-		for kind, open := range marking {
-			t.Run(how+"/"+kind, func(t *testing.T) {
-				bubble(t, func(c *cluster) {
-					a, b := open(c, "a"), open(c, "b")
-					leave(c, a)
-					synctest.Wait()
-					c.wantMarks(0)
-					c.wantNodes(0)
-					c.next(b, false)
-				})
-			})
-		}
-	}
+	}, func(c *cluster, a, b *Lock, leave func(*cluster, *Lock)) {
+		leave(c, a)
+		c.wantMarks(0)
+		c.wantNodes(0)
+		inherit(c.t, b, false)
+	})
 }
 
 // Until a holder has recovered, each is told. All holders of a process share what one of
 // them has said.
 func TestF135_NotRecovered(t *testing.T) {
 	bubble(t, func(c *cluster) {
-		a, b, d := c.reporting("a", 0), c.reporting("b", 0), c.reporting("d", 0)
-		mustLock(c.t, a)
-		c.expire(a.m)
-		h := mustLock(c.t, b)
-		wantTold(c.t, h, true)
-		mustRelease(c.t, h)
-		h = mustLock(c.t, b)
-		wantTold(c.t, h, true)
+		a, b, d := c.abandoned()
+		mustRelease(c.t, lockTold(c.t, b, true))
+		h := lockTold(c.t, b, true)
 		waits := c.acquire(d)
 		next := c.handOver(h)
 		c.held(waits)
@@ -209,22 +236,20 @@ func TestF135_NotRecovered(t *testing.T) {
 		wantErr(c.t, "recovered", next.Recovered(), nil)
 		wantErr(c.t, "recovered, again", other.Recovered(), nil)
 		wantTold(c.t, other, false)
-		if g, _, _ := other.Granted().Poll(); !g.Abandoned {
-			c.t.Error("the future of the grant has changed")
-		}
+		g, _, _ := other.Granted().Poll()
+		expect(c.t, g.Abandoned, "the future of the grant has changed")
 		mustRelease(c.t, next)
 		wantErr(c.t, "recovered, after the release", next.Recovered(), ErrReleased)
 		mustRelease(c.t, other)
-		c.next(d, false)
+		inherit(c.t, d, false)
 
 		// It has recovered, and is interrupted before the release.
-		mustLock(c.t, a)
-		c.expire(a.m)
+		c.abandons(a)
 		h = mustLock(c.t, b)
 		wantErr(c.t, "recovered", h.Recovered(), nil)
 		c.expire(b.m)
 		wantErr(c.t, "recovered, too late", h.Recovered(), ErrLost)
-		c.next(d, true)
+		inherit(c.t, d, true)
 	})
 }
 
@@ -237,13 +262,12 @@ func TestF135_Downgrade(t *testing.T) {
 		h := mustLock(c.t, w)
 		mustLock(c.t, rw.Reader())
 		c.wantMarks(1)
-		synctest.Wait() // for what the grant has put off
-		before := rw.writer.m.client.Stats().Sent
+		sent := c.tally(w.m)
 		mustRelease(c.t, h)
 		c.wantMarks(0)
-		wantSent(c.t, w.m, before, "multi=1")
+		sent.want("the downgrade", "multi=1")
 		c.expire(w.m)
-		c.next(b, false)
+		inherit(c.t, b, false)
 	})
 }
 
@@ -251,17 +275,14 @@ func TestF135_Downgrade(t *testing.T) {
 func TestF135_OthersDoNotTakePart(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		a, b, other := c.reporting("a", 0), c.reporting("b", 0), c.lock("other")
-		mustLock(c.t, other)
-		c.expire(other.m)
+		c.abandons(other)
 		c.wantMarks(0)
-		c.next(a, false)
-		mustLock(c.t, a)
-		c.expire(a.m)
-		h := mustLock(c.t, other)
-		wantTold(c.t, h, false)
+		inherit(c.t, a, false)
+		c.abandons(a)
+		h := lockTold(c.t, other, false)
 		wantErr(c.t, "it reports from now on", other.ReportAbandoned(0), nil)
 		mustRelease(c.t, h)
-		c.next(b, true)
+		inherit(c.t, b, true)
 	})
 }
 
@@ -275,9 +296,7 @@ func TestReportAbandonedRefused(t *testing.T) {
 		}
 		c.cycle(l)
 		c.wantMarks(0)
-		if c.srv.Exists(marksOf) {
-			c.t.Error("there is a directory for marks")
-		}
+		expect(c.t, !c.srv.Exists(marksOf), "there is a directory for marks")
 		wantErr(c.t, "close", l.m.Close(), nil)
 		err := l.ReportAbandoned(0)
 		wantErr(c.t, "closed", err, ErrClosed)
@@ -285,64 +304,36 @@ func TestReportAbandonedRefused(t *testing.T) {
 	})
 }
 
-// wantSent checks what m has sent since before, pings aside.
-func wantSent(t *testing.T, m *Manager, before map[string]uint64, want string) {
-	t.Helper()
-	counts := make(map[string]int)
-	for op, n := range m.client.Stats().Sent {
-		if op != "ping" && n > before[op] {
-			counts[op] = int(n - before[op])
-		}
-	}
-	if got := written(counts); got != want {
-		t.Errorf("sent %s, want %s", got, want)
-	}
-}
-
 // A grant costs one write more, and the release and a hand-over nothing. A lock that does
 // not report costs what it did.
 func TestAbandonedRequests(t *testing.T) {
-	for _, test := range []struct {
-		what    string
-		reports bool
-		cycle   string
-		handOff string // a release and the next grant of the same process
-	}{
-		{"off", false, "delete=1 multi=1", "multi=1"},
-		{"on", true, "multi=3", "multi=2"},
-	} {
-		t.Run(test.what, func(t *testing.T) {
-			bubble(t, func(c *cluster) {
-				l := c.lock("a")
-				if test.reports {
-					reports(c.t, l, 0)
-				}
-				c.cycle(l) // makes the directories
-				synctest.Wait()
-				before := l.m.client.Stats().Sent
-				c.cycle(l)
-				wantSent(c.t, l.m, before, test.cycle)
-				h := mustLock(c.t, l)
-				before = l.m.client.Stats().Sent
-				next := c.handOver(h)
-				c.held(next)
-				wantSent(c.t, l.m, before, test.handOff)
-				mustRelease(c.t, next)
+	either(t, func(c *cluster, reporting bool) {
+		l := c.lock("a")
+		cycle, handOver := "delete=1 multi=1", "multi=1"
+		if reporting {
+			reports(c.t, l, 0)
+			cycle, handOver = "multi=3", "multi=2"
+		}
+		c.cycle(l) // makes the directories
+		sent := c.tally(l.m)
+		c.cycle(l)
+		sent.want("a cycle", cycle)
+		h := mustLock(c.t, l)
+		sent.take("the next grant")
+		next := c.handOver(h)
+		c.held(next)
+		sent.want("a release and the next grant of the same process", handOver)
+		mustRelease(c.t, next)
 
-				if test.reports {
-					b := c.reporting("b", 0)
-					c.cycle(b)
-					synctest.Wait()
-					mustLock(c.t, l)
-					c.expire(l.m)
-					before = b.m.client.Stats().Sent
-					h = mustLock(c.t, b)
-					wantTold(c.t, h, true)
-					wantSent(c.t, b.m, before, "getData=1 multi=3")
-				}
-			})
-		})
-	}
+		if reporting {
+			b := c.reporting("b", 0)
+			c.cycle(b)
+			c.abandons(l)
+			sent = c.tally(b.m)
+			lockTold(c.t, b, true)
+			sent.want("the heir's grant", "getData=1 multi=3")
+		}
+	})
 }
 
 // Each request about the mark is lost in turn, before or after it was carried out. The
@@ -350,158 +341,114 @@ func TestAbandonedRequests(t *testing.T) {
 // recover.
 func TestF136_LostAnswers(t *testing.T) {
 	cases := 0
-	for how, lose := range losses {
-		for _, recovers := range []bool{true, false} {
-			for nth := 1; nth <= 6; nth++ {
-				for _, times := range []int{1, 2} {
-					if cases++; !racing.Some(cases) {
-						continue
-					}
-					t.Run(fmt.Sprintf("%s/recovers=%t/%d,%d", how, recovers, nth, times), func(t *testing.T) {
-						bubble(t, func(c *cluster) {
-							a, b, d := c.reporting("a", 0), c.reporting("b", 0), c.reporting("d", 0)
-							mustLock(c.t, a)
-							c.expire(a.m)
-							lose(c, zktest.Match{Session: session(b.m), Path: marksOf, Nth: nth, Times: times})
-							h := mustLock(c.t, b)
-							wantTold(c.t, h, true)
-							if recovers {
-								wantErr(c.t, "recovered", h.Recovered(), nil)
-							}
-							mustRelease(c.t, h)
-							c.next(d, !recovers)
-							c.next(b, false)
-							c.wantMarks(0)
-						})
-					})
+	for _, recovers := range []bool{true, false} {
+		for _, times := range []int{1, 2} {
+			eachMarkLoss(t, 6, &cases, func(c *cluster, lose markLoss) {
+				_, b, d := c.abandoned()
+				lose(b.m, times)
+				h := lockTold(c.t, b, true)
+				if recovers {
+					wantErr(c.t, "recovered", h.Recovered(), nil)
 				}
-			}
+				mustRelease(c.t, h)
+				inherit(c.t, d, !recovers)
+				inherit(c.t, b, false)
+				c.wantMarks(0)
+			})
 		}
 	}
 }
 
 // The same, without an interruption: none is made up.
 func TestF136_LostAnswersOfAFirstMark(t *testing.T) {
-	for how, lose := range losses {
-		for nth := 1; nth <= 4; nth++ {
-			for _, hands := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%s/%d/hands over=%t", how, nth, hands), func(t *testing.T) {
-					bubble(t, func(c *cluster) {
-						b, d := c.reporting("b", 0), c.reporting("d", 0)
-						lose(c, zktest.Match{Session: session(b.m), Path: marksOf, Nth: nth})
-						h := mustLock(c.t, b)
-						wantTold(c.t, h, false)
-						if hands {
-							waits := c.acquire(d)
-							next := waitBehind(c.t, h)
-							mustRelease(c.t, h)
-							_, err := waits.Granted().Wait(c.t.Context())
-							wantErr(c.t, "the next", err, nil)
-							wantTold(c.t, waits, false)
-							mustRelease(c.t, waits)
-							_, err = next.Granted().Wait(c.t.Context())
-							wantErr(c.t, "itself again", err, nil)
-							h = next
-							wantTold(c.t, h, false)
-						}
-						mustRelease(c.t, h)
-						c.next(d, false)
-						c.wantMarks(0)
-					})
-				})
+	for _, hands := range []bool{false, true} {
+		eachMarkLoss(t, 4, nil, func(c *cluster, lose markLoss) {
+			b, d := c.reporting("b", 0), c.reporting("d", 0)
+			lose(b.m, 0)
+			h := lockTold(c.t, b, false)
+			if hands {
+				waits := c.acquire(d)
+				next := waitBehind(c.t, h)
+				mustRelease(c.t, h)
+				wantErr(c.t, "the next", wait(c.t, waits.Granted()), nil)
+				wantTold(c.t, waits, false)
+				mustRelease(c.t, waits)
+				wantErr(c.t, "itself again", wait(c.t, next.Granted()), nil)
+				h = next
+				wantTold(c.t, h, false)
 			}
-		}
+			mustRelease(c.t, h)
+			inherit(c.t, d, false)
+			c.wantMarks(0)
+		})
 	}
 }
 
 // The heir dies with each of its requests about the mark, carried out or not. The next one
 // is told.
 func TestF136_HeirDies(t *testing.T) {
-	for _, carriedOut := range []bool{true, false} {
-		for nth := 1; nth <= 3; nth++ { // make, read, take over
-			t.Run(fmt.Sprintf("%d/carried out=%t", nth, carriedOut), func(t *testing.T) {
-				bubble(t, func(c *cluster) {
-					a, b, d := c.reporting("a", 0), c.reporting("b", 0), c.reporting("d", 0)
-					mustLock(c.t, a)
-					c.expire(a.m)
-					m := zktest.Match{Session: session(b.m), Path: marksOf, Nth: nth}
-					f := c.srv.Faults().DropRequest(m)
-					if carriedOut {
-						f.Remove()
-						f = c.srv.Faults().DropReply(m)
-					}
-					c.refused["b"].Store(true)
-					b.Acquire(c.t.Context())
-					<-f.Hit()
-					c.next(d, true) // when b's session has ended
-					c.refused["b"].Store(false)
-				})
-			})
-		}
-	}
+	eachMarkLoss(t, 3, nil, func(c *cluster, lose markLoss) { // make, read, take over
+		_, b, d := c.abandoned()
+		f := lose(b.m, 0)
+		c.refused["b"].Store(true)
+		b.Acquire(c.t.Context())
+		<-f.Hit()
+		inherit(c.t, d, true) // when b's session has ended
+		c.refused["b"].Store(false)
+	})
 }
 
 // A release was carried out and its answer is lost. It is tried again when the next holder
 // has made its mark, which must stay.
 func TestF136_LateRelease(t *testing.T) {
-	for _, hands := range []bool{false, true} {
-		t.Run(fmt.Sprint("hands over=", hands), func(t *testing.T) {
-			bubble(t, func(c *cluster) {
-				a, b, d := c.reporting("a", 0), c.reporting("b", 0), c.reporting("d", 0)
-				h := mustLock(c.t, a)
-				var again Hold
-				if hands {
-					again = waitBehind(c.t, h)
-				}
-				waits := c.acquire(b)
-				f := c.srv.Faults().DropReply(zktest.Match{Session: session(a.m), Path: marksOf, Times: 1})
-				c.refused["a"].Store(true)
-				h.Release()
-				<-f.Hit()
-				c.held(waits)
-				wantTold(c.t, waits, false)
-				c.refused["a"].Store(false)
-				later(2 * time.Second)
-				c.wantMarks(1)
-				if hands {
-					again.Release()
-				}
-				c.expire(b.m)
-				c.next(d, true)
-			})
-		})
-	}
+	either(t, func(c *cluster, hands bool) {
+		a, b, d := c.reporting("a", 0), c.reporting("b", 0), c.reporting("d", 0)
+		h := mustLock(c.t, a)
+		var again Hold
+		if hands {
+			again = waitBehind(c.t, h)
+		}
+		waits := c.acquire(b)
+		f := c.srv.Faults().DropReply(zktest.Match{Session: session(a.m), Path: marksOf, Times: 1})
+		c.refused["a"].Store(true)
+		h.Release()
+		<-f.Hit()
+		c.held(waits)
+		wantTold(c.t, waits, false)
+		c.refused["a"].Store(false)
+		later(2 * time.Second)
+		c.wantMarks(1)
+		if hands {
+			again.Release()
+		}
+		c.expire(b.m)
+		inherit(c.t, d, true)
+	})
 }
 
 // The answer to a request that writes the mark is lost, and the callers give up before the
 // process knows what became of it. It finds out: a mark of its own goes with the node, and
 // that of an interrupted holder stays.
 func TestF136_GivesUpAfterALostAnswer(t *testing.T) {
-	for how, lose := range losses {
-		for nth := 1; nth <= 3; nth++ { // make; of an interrupted holder also read, take over
-			for _, interrupted := range []bool{false, true} {
-				if nth > 1 && !interrupted {
-					continue
-				}
-				t.Run(fmt.Sprintf("%s/%d/interrupted=%t", how, nth, interrupted), func(t *testing.T) {
-					bubble(t, func(c *cluster) {
-						a, b, d := c.reporting("a", 0), c.reporting("b", 0), c.reporting("d", 0)
-						c.cycle(a)
-						if interrupted {
-							mustLock(c.t, a)
-							c.expire(a.m)
-						}
-						f := lose(c, zktest.Match{Session: session(b.m), Path: marksOf, Nth: nth})
-						h := b.Acquire(c.t.Context())
-						<-f.Hit()
-						c.waiting(h)
-						h.Release()
-						c.next(d, interrupted)
-						c.wantMarks(0)
-					})
-				})
-			}
+	for _, interrupted := range []bool{false, true} {
+		most := 1 // make
+		if interrupted {
+			most = 3 // and read, take over
 		}
+		eachMarkLoss(t, most, nil, func(c *cluster, lose markLoss) {
+			a, b, d := c.reporting("a", 0), c.reporting("b", 0), c.reporting("d", 0)
+			c.cycle(a)
+			if interrupted {
+				c.abandons(a)
+			}
+			f := lose(b.m, 0)
+			h := b.Acquire(c.t.Context())
+			<-f.Hit()
+			c.waiting(h)
+			h.Release()
+			inherit(c.t, d, interrupted)
+			c.wantMarks(0)
+		})
 	}
 }
 
@@ -513,10 +460,9 @@ func TestF136_LateMark(t *testing.T) {
 		h := a.Acquire(c.t.Context())
 		s.reached()
 		c.srv.ExpireSession(session(a.m))
-		c.next(b, false)
+		inherit(c.t, b, false)
 		s.goOn()
-		_, err := h.Granted().Wait(c.t.Context())
-		wantErr(c.t, "in the next session", err, nil)
+		wantErr(c.t, "in the next session", wait(c.t, h.Granted()), nil)
 		wantTold(c.t, h, false)
 		mustRelease(c.t, h)
 		c.wantMarks(0)
@@ -533,15 +479,14 @@ func TestF136_NodeDeletedMeanwhile(t *testing.T) {
 		s.reached()
 		c.remove(c.nodeOf(a.m))
 		h := mustLock(c.t, b)
-		before, _, _ := c.srv.Get(marksOf + "/jobs")
+		mark := func() string { data, _, _ := c.srv.Get(marksOf + "/jobs"); return string(data) }
+		before := mark()
 		s.goOn()
-		if after, _, _ := c.srv.Get(marksOf + "/jobs"); !bytes.Equal(after, before) {
-			c.t.Errorf("the mark was %s, and is %s", before, after)
-		}
+		wantEq(c.t, "the mark", mark(), before)
 		c.waiting(waits)
 		waits.Release()
 		mustRelease(c.t, h)
-		c.next(d, false)
+		inherit(c.t, d, false)
 	})
 }
 
@@ -561,16 +506,11 @@ func TestF137_LockDelay(t *testing.T) {
 		c.waiting(heir, behind)
 		wantState(c.t, b, state.Fetching, 1)
 		c.wantNodes(2)
-		ctx, cancel := context.WithTimeout(c.t.Context(), 100*time.Millisecond)
-		defer cancel()
-		_, err := b.Lock(ctx)
+		err := errOf(b.Lock(withTimeout(c.t, 100*time.Millisecond)))
 		wantErr(c.t, "a caller that does not wait so long", err, context.DeadlineExceeded)
 		wantSays(c.t, err, "the lock was abandoned, and the lock-delay is not over")
-		_, err = heir.Granted().Wait(c.t.Context())
-		wantErr(c.t, "the heir", err, nil)
-		if took := time.Since(start); took < delay-time.Second || took > delay+time.Second {
-			c.t.Errorf("granted after %v", took)
-		}
+		wantErr(c.t, "the heir", wait(c.t, heir.Granted()), nil)
+		wantTook(c.t, start, delay-time.Second, delay+time.Second)
 		wantTold(c.t, heir, true)
 		for range 30 {
 			later(time.Second)
@@ -587,7 +527,7 @@ func TestF137_LockDelay(t *testing.T) {
 // What can happen during the lock-delay. The one behind then waits for its own.
 func TestF137_DuringTheDelay(t *testing.T) {
 	const delay = 20 * time.Second
-	for what, end := range map[string]func(c *cluster, l *Lock, h Hold){
+	each(t, map[string]func(c *cluster, l *Lock, h Hold){
 		"the heir's session ends": func(c *cluster, l *Lock, _ Hold) { c.expire(l.m) },
 		"the heir gives up":       func(_ *cluster, _ *Lock, h Hold) { h.Release() },
 		"the heir is closed":      func(_ *cluster, l *Lock, _ Hold) { _ = l.m.Close() },
@@ -596,54 +536,43 @@ func TestF137_DuringTheDelay(t *testing.T) {
 			wantErr(c.t, "the heir", settled(c.t, "its grant", h.Granted()), ErrClosed)
 		},
 		"the heir's node is deleted": func(c *cluster, l *Lock, _ Hold) { c.remove(c.nodeOf(l.m)) },
-	} {
-		t.Run(what, func(t *testing.T) {
-			bubble(t, func(c *cluster) {
-				a, b, d := c.reporting("a", delay), c.reporting("b", delay), c.reporting("d", delay)
-				mustLock(c.t, a)
-				heir, behind := c.acquire(b), c.acquire(d)
-				c.expire(a.m)
-				later(delay / 2)
-				c.waiting(heir, behind)
-				end(c, b, heir)
-				later(delay - time.Second)
-				c.waiting(behind)
-				later(2 * time.Second)
-				c.held(behind)
-				wantTold(c.t, behind, true)
-				wantErr(c.t, "recovered", behind.Recovered(), nil)
-				mustRelease(c.t, behind)
-				heir.Release()
-				c.next(d, false)
-			})
-		})
-	}
+	}, func(c *cluster, end func(*cluster, *Lock, Hold)) {
+		a, b, d := c.reporting("a", delay), c.reporting("b", delay), c.reporting("d", delay)
+		mustLock(c.t, a)
+		heir, behind := c.acquire(b), c.acquire(d)
+		c.expire(a.m)
+		later(delay / 2)
+		c.waiting(heir, behind)
+		end(c, b, heir)
+		later(delay - time.Second)
+		c.waiting(behind)
+		later(2 * time.Second)
+		c.held(behind)
+		wantTold(c.t, behind, true)
+		wantErr(c.t, "recovered", behind.Recovered(), nil)
+		mustRelease(c.t, behind)
+		heir.Release()
+		inherit(c.t, d, false)
+	})
 }
 
 // The answer to the request that takes the mark over is lost: the delay is kept all the
 // same. So it is if the heir comes by TryLock, and if its callers change.
 func TestF137_DelayAndLostAnswer(t *testing.T) {
 	const delay = 20 * time.Second
-	for how, lose := range losses {
-		t.Run(how, func(t *testing.T) {
-			bubble(t, func(c *cluster) {
-				a, b := c.reporting("a", 0), c.reporting("b", delay)
-				mustLock(c.t, a)
-				c.expire(a.m)
-				lose(c, zktest.Match{Session: session(b.m), Path: marksOf, Nth: 3})
-				start := time.Now()
-				first := b.Acquire(c.t.Context())
-				time.AfterFunc(delay/2, func() { first.Release() })
-				h, err := b.TryLock(c.t.Context())
-				wantErr(c.t, "trylock", err, nil)
-				if took := time.Since(start); took < delay || took > delay+5*time.Second {
-					c.t.Errorf("granted after %v", took)
-				}
-				wantTold(c.t, h, true)
-				mustRelease(c.t, h)
-			})
-		})
-	}
+	each(t, losses, func(c *cluster, lose func(*cluster, zktest.Match) *zktest.Fault) {
+		a, b := c.reporting("a", 0), c.reporting("b", delay)
+		c.abandons(a)
+		lose(c, zktest.Match{Session: session(b.m), Path: marksOf, Nth: 3})
+		start := time.Now()
+		first := b.Acquire(c.t.Context())
+		time.AfterFunc(delay/2, func() { first.Release() })
+		h, err := b.TryLock(c.t.Context())
+		wantErr(c.t, "trylock", err, nil)
+		wantTook(c.t, start, delay, delay+5*time.Second)
+		wantTold(c.t, h, true)
+		mustRelease(c.t, h)
+	})
 }
 
 // A process that lacks a right for the marks is refused, and told which.
@@ -672,7 +601,7 @@ func TestF138_NoRight(t *testing.T) {
 					s.setACL(s.root, ownersACL(zkio.PermRead)...)
 				}
 				l := reports(s.t, exclusive(s.t, m, "jobs"), 0)
-				_, err := l.Lock(s.t.Context())
+				err := errOf(l.Lock(s.t.Context()))
 				wantErr(s.t, "lock", err, zkio.ErrNoAuth)
 				wantSays(s.t, err, `lock "jobs"`, test.says, marks[:len(marks)-len(marksSegment)-1], "Config.Auth is empty")
 				s.until("it leaves the queue", func() bool { return len(s.queue(l)) == 0 })
@@ -689,17 +618,13 @@ func TestF138_MarkStays(t *testing.T) {
 		a, b := reports(s.t, s.lock("a"), 0), reports(s.t, s.lock("b", as(owner)), 0)
 		warned := func(n int) {
 			s.t.Helper()
-			if lines := s.log.with("but not its mark"); len(lines) != n {
-				s.t.Errorf("the log warns %d times, want %d: %v", len(lines), n, lines)
-			}
+			wantEq(s.t, "warnings in the log", len(s.log.with("but not its mark")), n)
 		}
 		h := mustLock(s.t, a)
 		wantErr(s.t, "an administrator deletes the mark", z.Delete(marks+"/jobs", -1), nil)
 		mustRelease(s.t, h)
 		warned(1)
-		h = mustLock(s.t, b)
-		wantTold(s.t, h, false)
-		mustRelease(s.t, h)
+		inherit(s.t, b, false)
 
 		s.setACL(marks, ownersACL(zkio.PermRead|zkio.PermCreate)...)
 		h = mustLock(s.t, a)
@@ -711,14 +636,9 @@ func TestF138_MarkStays(t *testing.T) {
 		wantErr(s.t, "recovered", next.Recovered(), nil)
 		mustRelease(s.t, next)
 		warned(3)
-		h = mustLock(s.t, b)
-		wantTold(s.t, h, true)
-		wantErr(s.t, "recovered", h.Recovered(), nil)
-		mustRelease(s.t, h)
+		inherit(s.t, b, true)
 		warned(3)
-		h = mustLock(s.t, b)
-		wantTold(s.t, h, false)
-		mustRelease(s.t, h)
+		inherit(s.t, b, false)
 	})
 }
 
@@ -729,18 +649,213 @@ func TestMarkIsTampered(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		a, b := c.reporting("a", 0), c.reporting("b", 0)
 		for _, data := range []string{"", "\xff", `{"node":""}`, `{"node":"_c_other-lock-0000000000","taken":false}`} {
-			c.next(a, false)
+			inherit(c.t, a, false)
 			wantErr(c.t, "create", c.srv.Create(marksOf+"/jobs", []byte(data)), nil)
-			c.next(b, true)
+			inherit(c.t, b, true)
 			h := mustLock(c.t, a)
 			wantErr(c.t, "set", c.srv.Set(marksOf+"/jobs", []byte(data)), nil)
 			mustRelease(c.t, h)
-			c.next(b, false)
+			inherit(c.t, b, false)
 		}
-		mustLock(c.t, a)
-		c.expire(a.m)
+		c.abandons(a)
 		wantErr(c.t, "delete all", c.srv.DeleteAll(marksOf), nil)
-		c.next(b, false)
+		inherit(c.t, b, false)
 		c.wantMarks(0)
 	})
+}
+
+// reportingMutex opens a manager and returns its mutex "jobs", which reports abandonment.
+func (c *cluster) reportingMutex(label string) *Mutex {
+	c.t.Helper()
+	x := c.mutex(label)
+	wantErr(c.t, "report abandoned", x.ReportAbandoned(0), nil)
+	return x
+}
+
+// wantTurn checks that h is granted, and whether it is told that the lock was abandoned.
+func (c *cluster) wantTurn(h Hold, told bool) {
+	c.t.Helper()
+	synctest.Wait()
+	g, err := h.Grant()
+	expect(c.t, err == nil && g.Abandoned == told,
+		"the grant is %+v, %v; want it told %t", g, err, told)
+}
+
+// A Locker cannot tell its caller that a holder was interrupted, nor that the caller has
+// recovered from that: it refuses to lock a Mutex that reports abandonment, whichever of the
+// two there was first, and stays out of the line.
+func TestF278_LockerOfAMutexThatReports(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		x := c.mutex("a")
+		before := x.Locker(c.t.Context())
+		before.Lock()
+		wantErr(c.t, "report abandoned", x.ReportAbandoned(0), nil)
+		before.Unlock() // it is locked, and so can be unlocked
+		for name, l := range map[string]sync.Locker{"a Locker of before": before, "a Locker": x.Locker(c.t.Context())} {
+			func() {
+				defer func() {
+					err, _ := recover().(error)
+					wantErr(c.t, "Lock of "+name, err, ErrBadConfig)
+				}()
+				l.Lock()
+				defer l.Unlock()
+			}()
+		}
+		wantErr(c.t, "do", x.Do(c.t.Context(), func(context.Context, Hold) error { return nil }), nil)
+		synctest.Wait()
+		c.wantNodes(0)
+	})
+}
+
+// A Mutex tells each goroutine that gets it of an interrupted holder, until one has
+// recovered: of another process, and of its own.
+func TestF135_Mutex(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		x, other := c.reportingMutex("a"), c.reporting("b", 0)
+		mustLock(c.t, other)
+		c.expire(other.m)
+		turns := c.line(x, 4)
+		for i, told := range []bool{true, true, false, false} { // the second one recovers
+			c.wantTurn(turns[i], told)
+			if i == 1 {
+				wantErr(c.t, "recovered", turns[i].Recovered(), nil)
+				c.wantTurn(turns[i], false)
+			}
+			turns[i].Release()
+		}
+		synctest.Wait()
+		c.wantMarks(0)
+
+		panics := func(n int) {
+			for range n {
+				func() {
+					defer func() { _ = recover() }()
+					_ = x.Do(c.t.Context(), func(context.Context, Hold) error { panic("at work") })
+				}()
+			}
+		}
+		first := x.Acquire(c.t.Context())
+		c.wantTurn(first, false)
+		rest := make(chan struct{})
+		go func() { defer close(rest); panics(1) }()
+		synctest.Wait()
+		second := x.Acquire(c.t.Context())
+		first.Release()
+		<-rest
+		c.wantTurn(second, true)
+		wantErr(c.t, "recovered", second.Recovered(), nil)
+		third := x.Acquire(c.t.Context())
+		second.Release()
+		c.wantTurn(third, false)
+		third.Release()
+		synctest.Wait()
+		c.wantMarks(0)
+
+		panics(1)
+		synctest.Wait()
+		c.wantMarks(1)
+		inherit(c.t, other, true)
+
+		h := x.Acquire(c.t.Context())
+		c.wantTurn(h, false)
+		c.expire(x.lock.m)
+		h.Release()
+		h = x.Acquire(c.t.Context())
+		c.wantTurn(h, true)
+		h.Release()
+	})
+}
+
+// A Mutex that does not report abandonment tells of nothing.
+func TestF135_MutexThatDoesNotReport(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		x := c.mutex("a")
+		first := x.Acquire(c.t.Context())
+		c.wantTurn(first, false)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			defer func() { _ = recover() }()
+			_ = x.Do(c.t.Context(), func(context.Context, Hold) error { panic("at work") })
+		}()
+		synctest.Wait()
+		second := x.Acquire(c.t.Context())
+		first.Release()
+		<-done
+		c.wantTurn(second, false)
+		second.Release()
+		synctest.Wait()
+		c.wantMarks(0)
+	})
+}
+
+// The setting is not lost with the program's last reference to the Mutex, or to the Lock.
+func TestReportingLocksAreKept(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		m := c.open("a")
+		var x weak.Pointer[Mutex]
+		var l weak.Pointer[Lock]
+		func() {
+			strong := openMutex(c.t, m, "x")
+			wantErr(c.t, "report abandoned", strong.ReportAbandoned(0), nil)
+			x = weak.Make(strong)
+			l = weak.Make(reports(c.t, exclusive(c.t, m, "l"), 0))
+		}()
+		for range 3 {
+			runtime.GC()
+		}
+		expect(c.t, x.Value() != nil && l.Value() != nil, "they are collected")
+		expect(c.t, openMutex(c.t, m, "x") == x.Value() && exclusive(c.t, m, "l") == l.Value(),
+			"there are others of their names")
+		runtime.KeepAlive(m)
+	})
+}
+
+var kills = flag.Int("kills", 5, "how many processes TestF135_RealKilledHolders kills")
+
+// Processes hold locks that report abandonment, and release them: the next holder is told
+// of nothing. Then they are killed: the next holder is told, and the one after it is not.
+func TestF135_RealKilledHolders(t *testing.T) {
+	zk := realzk.Shared(t)
+	m := openReal(t, zk.Addr(), "next", func(cfg *Config) { cfg.Root = defaultRoot })
+	const together = 10
+	reported, clean := 0, 0
+	for from := 0; from < *kills; from += together {
+		var holders []*holder
+		var locks []*Lock
+		for i := from; i < min(from+together, *kills); i++ {
+			name := fmt.Sprintf("%s/%d", ownRoot(t), i)
+			locks = append(locks, reports(t, exclusive(t, m, name), 0))
+			holders = append(holders, startHolder(t, zk.Addr(), name, childReports+"=yes"))
+		}
+		for i, p := range holders {
+			h := locks[i].Acquire(t.Context())
+			wantEq(t, "unlock", p.ask("unlock"), "ok")
+			granted(t, "after a release", h, time.Minute)
+			if !grantOf(t, h).Abandoned {
+				clean++
+			}
+			mustRelease(t, h)
+			wantEq(t, "lock", p.ask("lock"), "ok")
+		}
+		var heirs []Hold
+		for i, p := range holders {
+			heirs = append(heirs, locks[i].Acquire(t.Context()))
+			p.kill()
+		}
+		for i, h := range heirs {
+			granted(t, "after a death", h, time.Minute)
+			if grantOf(t, h).Abandoned {
+				reported++
+			}
+			wantErr(t, "recovered", h.Recovered(), nil)
+			mustRelease(t, h)
+			h = mustLock(t, locks[i])
+			wantTold(t, h, false)
+			mustRelease(t, h)
+		}
+	}
+	t.Logf("reported %d of %d deaths, and %d of %d clean releases", reported, *kills, *kills-clean, *kills)
+	expect(t, reported == *kills && clean == *kills,
+		"%d deaths are reported, and %d clean releases are not, want %d", reported, clean, *kills)
 }
