@@ -138,113 +138,83 @@ func table(events []Event) string {
 	return b.String()
 }
 
+// A complaint is the first thing that is wrong with events; "" if they are right.
+type complaint string
+
+func (c *complaint) when(wrong bool, what complaint) {
+	if wrong && *c == "" {
+		*c = what
+	}
+}
+
 // wrongInRound returns what is wrong with the events of a round that is over; "" if they
 // are right.
-func wrongInRound(events []Event) string {
+func wrongInRound(events []Event) (wrong complaint) {
 	var granted, entered, over bool
 	var last Event
 	for i, e := range events {
-		switch {
-		case over:
-			return "an event after the end"
-		case i > 0 && (e.Lock != last.Lock || e.LockKind != last.LockKind):
-			return "events of two locks"
-		case e.Time.Before(last.Time) || e.Held < last.Held:
-			return "time goes back"
-		case e.Waited < last.Waited && last.Kind != EventRevoked: // which can overtake the grant
-			return "the wait gets shorter"
-		case granted && (e.Waited != last.Waited || e.Token != last.Token || e.Session != last.Session):
-			return "the grant has changed"
-		}
+		wrong.when(over, "an event after the end")
+		wrong.when(i > 0 && (e.Lock != last.Lock || e.LockKind != last.LockKind), "events of two locks")
+		wrong.when(e.Time.Before(last.Time) || e.Held < last.Held, "time goes back")
+		wrong.when(e.Waited < last.Waited && last.Kind != EventRevoked, // which can overtake the grant
+			"the wait gets shorter")
+		wrong.when(granted && (e.Waited != last.Waited || e.Token != last.Token || e.Session != last.Session),
+			"the grant has changed")
 		switch e.Kind {
 		case EventQueued, EventPlaced:
-			if granted {
-				return "it waits although it was granted"
-			}
+			wrong.when(granted, "it waits although it was granted")
 		case EventGranted:
-			if granted {
-				return "granted twice"
-			}
-			if e.Token == 0 || e.Session == 0 {
-				return "a grant without a token or a session"
-			}
+			wrong.when(granted, "granted twice")
+			wrong.when(e.Token == 0 || e.Session == 0, "a grant without a token or a session")
 			granted = true
 		case EventEntered:
-			if !granted || entered {
-				return "entered before the grant, or twice"
-			}
+			wrong.when(!granted || entered, "entered before the grant, or twice")
 			entered = true
 		case EventYielded:
-			if !granted {
-				return "yielded before the grant"
-			}
+			wrong.when(!granted, "yielded before the grant")
 		case EventReleased, EventLost:
-			if !granted {
-				return "it ends as if it had been granted"
-			}
-			if e.Kind == EventLost && e.Err == nil {
-				return "a loss without a cause"
-			}
+			wrong.when(!granted, "it ends as if it had been granted")
+			wrong.when(e.Kind == EventLost && e.Err == nil, "a loss without a cause")
 			over = true
 		case EventFailed:
-			if granted || e.Err == nil {
-				return "failed after a grant, or without a cause"
-			}
+			wrong.when(granted || e.Err == nil, "failed after a grant, or without a cause")
 			over = true
 		case EventRevoked:
 		default:
-			return "an event of the session"
+			wrong.when(true, "an event of the session")
 		}
-		if !granted && (e.Token != 0 || e.Session != 0 || e.Held != 0) {
-			return "it holds the lock before the grant"
-		}
+		wrong.when(!granted && (e.Token != 0 || e.Session != 0 || e.Held != 0), "it holds the lock before the grant")
 		last = e
 	}
-	if !over {
-		return "it has no end"
-	}
-	return ""
+	wrong.when(!over, "it has no end")
+	return wrong
 }
 
 // wrongInSessions returns what is wrong with the events of a manager's sessions; "" if they
 // are right. The manager is closed.
-func wrongInSessions(events []Event) string {
+func wrongInSessions(events []Event) (wrong complaint) {
 	session, lost := int64(0), false
 	for _, e := range events {
-		if e.Kind != EventSessionBegan && e.Session != session {
-			return "an event of another session"
-		}
+		wrong.when(e.Kind != EventSessionBegan && e.Session != session, "an event of another session")
 		switch e.Kind {
 		case EventSessionBegan:
-			if session != 0 {
-				return "a session begins before the last one is over"
-			}
+			wrong.when(session != 0, "a session begins before the last one is over")
 			session, lost = e.Session, false
 		case EventConnectionLost:
-			if lost || e.Err == nil {
-				return "a connection is lost twice, or without a cause"
-			}
+			wrong.when(lost || e.Err == nil, "a connection is lost twice, or without a cause")
 			lost = true
 		case EventConnectionResumed:
-			if !lost {
-				return "a connection is back that was not lost"
-			}
+			wrong.when(!lost, "a connection is back that was not lost")
 			lost = false
 		case EventSessionOver:
-			if e.Err == nil {
-				return "a session ends without a cause"
-			}
+			wrong.when(e.Err == nil, "a session ends without a cause")
 			session = 0
 		case EventPaused:
-			if e.Paused <= 0 {
-				return "the process paused for no time"
-			}
+			wrong.when(e.Paused <= 0, "the process paused for no time")
 		default:
-			return "an event of a lock, without its name"
+			wrong.when(true, "an event of a lock, without its name")
 		}
 	}
-	if session != 0 {
-		return "the last session does not end"
-	}
-	return ""
+	wrong.when(session != 0, "the last session does not end")
+	return wrong
 }

@@ -116,7 +116,7 @@ func TestF271_StayingContender(t *testing.T) {
 		var goers sync.WaitGroup
 		for i := range 3 {
 			goers.Go(func() {
-				time.Sleep(time.Duration(i) * 10 * time.Millisecond)
+				<-time.After(time.Duration(i) * 10 * time.Millisecond)
 				for !isClosed(over) {
 					n, err := a.Lock(c.t.Context())
 					wantErr(c.t, "a newcomer", err, nil)
