@@ -201,6 +201,7 @@ var courses = map[string]course{
 // run has the lock of process a, which an observer may see, go the course, and returns what
 // the observer is told, and the listener.
 func (course course) run(t *testing.T, observed string) (events, heard string) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := newScript(t)
 		defer s.end()
