@@ -28,25 +28,21 @@ func TestF053_LockSoonAfterAnOutage(t *testing.T) {
 			if cases++; !racing.Some(cases) {
 				continue
 			}
-			t.Run(fmt.Sprintf("outage=%v/pause=%v", outage, pause), func(t *testing.T) {
-				bubble(t, func(c *cluster) {
-					l := exclusive(c.t, c.open("a", func(cfg *Config) { cfg.SessionTimeout = timeout }), "jobs")
-					mustRelease(c.t, mustLock(c.t, l))
-					later(time.Minute)
-					id := session(l.m)
-					c.srv.Faults().RefuseFor(outage)
-					c.srv.Faults().CutAll()
-					later(outage + pause)
-					h := mustLock(c.t, l)
-					for range 120 {
-						later(time.Second / 2)
-						wantErr(c.t, "the hold", h.Err(), nil)
-					}
-					if session(l.m) != id {
-						c.t.Error("the session was lost, which is not what this is about")
-					}
-					mustRelease(c.t, h)
-				})
+			subtest(t, fmt.Sprintf("outage=%v/pause=%v", outage, pause), func(c *cluster) {
+				l := exclusive(c.t, c.open("a", func(cfg *Config) { cfg.SessionTimeout = timeout }), "jobs")
+				mustRelease(c.t, mustLock(c.t, l))
+				later(time.Minute)
+				id := session(l.m)
+				c.srv.Faults().RefuseFor(outage)
+				c.srv.Faults().CutAll()
+				later(outage + pause)
+				h := mustLock(c.t, l)
+				for range 120 {
+					later(time.Second / 2)
+					wantErr(c.t, "the hold", h.Err(), nil)
+				}
+				expect(c.t, session(l.m) == id, "the session was lost, which is not what this is about")
+				mustRelease(c.t, h)
 			})
 		}
 	}
@@ -146,9 +142,7 @@ func TestF104_OutageIsTold(t *testing.T) {
 			c.t.Fatalf("%d lines, want %d", len(lines), len(want))
 		}
 		for i, line := range lines {
-			if !strings.HasPrefix(line, want[i]) {
-				c.t.Errorf("line %d is %q, want %q", i, line, want[i])
-			}
+			expect(c.t, strings.HasPrefix(line, want[i]), "line %d is %q, want %q", i, line, want[i])
 		}
 		c.unlock(pending)
 		for _, h := range held[2:] {
@@ -181,40 +175,9 @@ func TestF104_FreezeIsTold(t *testing.T) {
 		saysOutage(c.t, "the hold", h.Err(), "no answer for ")
 		saysOutage(c.t, "unlock", h2.Unlock(c.t.Context()), "no answer for ")
 		lines := c.log.with(" held=1m5s cause=")
-		if len(lines) != 2 || len(c.log.with("WARN holdfast: lost a lock; its holders have been told lock=jobs ")) != 1 || !strings.Contains(lines[0], "outage=no answer for ") {
-			c.t.Errorf("logged: %v", lines)
-		}
+		expect(c.t, len(lines) == 2 && len(c.log.with("WARN holdfast: lost a lock; its holders have been told lock=jobs ")) == 1 && strings.Contains(lines[0], "outage=no answer for "),
+			"logged: %v", lines)
 		h.Release()
-	})
-}
-
-// At DEBUG, the log tells of each wait, grant and release, and go-zookeeper is silent.
-func TestDebugLines(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		a, b := c.lock("a"), c.lock("b")
-		h := mustLock(c.t, a)
-		waits := c.acquire(b)
-		mustRelease(c.t, h)
-		c.held(waits)
-		mustRelease(c.t, waits)
-		c.srv.Faults().CutAll()
-		later(time.Minute)
-		synctest.Wait()
-		for _, want := range []struct {
-			line string
-			n    int
-		}{
-			{"DEBUG holdfast: granted a lock lock=jobs kind=exclusive node=/holdfast/jobs/_c_", 2},
-			{"DEBUG holdfast: waiting for a lock lock=jobs kind=exclusive position=1 ahead=a@", 1},
-			{"DEBUG holdfast: released a lock lock=jobs kind=exclusive result=<nil>", 2},
-		} {
-			if lines := c.log.with(want.line); len(lines) != want.n {
-				c.t.Errorf("%d lines %q, want %d", len(lines), want.line, want.n)
-			}
-		}
-		if lines := c.log.with("DEBUG"); len(lines) != 5 {
-			c.t.Errorf("%d lines at DEBUG, want 5:\n%s", len(lines), strings.Join(lines, "\n"))
-		}
 	})
 }
 
@@ -244,9 +207,9 @@ func TestF104_LossesOfAMomentAreOneLine(t *testing.T) {
 					want = append(want, fmt.Sprintf("WARN holdfast: lost a lock; its holders have been told lock=jobs/%d kind=exclusive session=0x1f node=/n/%d token=%d held=1m0s cause=%v", i, i, 40+i, errLeaseEnded))
 				}
 			}
-			if lines := c.log.with("lost"); !slices.Equal(lines, want) {
-				c.t.Errorf("%d losses: logged\n%s\nwant\n%s", n, strings.Join(lines, "\n"), strings.Join(want, "\n"))
-			}
+			lines := c.log.with("lost")
+			expect(c.t, slices.Equal(lines, want),
+				"%d losses: logged\n%s\nwant\n%s", n, strings.Join(lines, "\n"), strings.Join(want, "\n"))
 		}
 	})
 }

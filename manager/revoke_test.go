@@ -34,9 +34,7 @@ func (c *cluster) wantRevoked(h Hold) Revocation {
 	c.t.Helper()
 	synctest.Wait()
 	r, ok := h.Revocation()
-	if !ok || !isClosed(h.Revoked()) {
-		c.t.Errorf("%s is not revoked", describe(h))
-	}
+	expect(c.t, ok && isClosed(h.Revoked()), "%s is not revoked", describe(h))
 	return r
 }
 
@@ -44,149 +42,16 @@ func (c *cluster) wantRevoked(h Hold) Revocation {
 func (c *cluster) wantNotRevoked(h Hold) {
 	c.t.Helper()
 	synctest.Wait()
-	if _, ok := h.Revocation(); ok || isClosed(h.Revoked()) {
-		c.t.Errorf("%s is revoked", describe(h))
-	}
-}
-
-// The revoker's server lags behind, and has not heard of the grant: the holder is told all
-// the same.
-func TestF327_RevokerIsBehind(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		a, b := c.lock("a"), c.lock("b")
-		c.cycle(b)
-		lag := c.srv.Faults().Lag(-1, session(b.m))
-		h := mustLock(c.t, a)
-		result := c.revoking(b, "deploy", time.Minute)
-		c.wantRevoked(h)
-		lag.Remove()
-		c.unlock(h)
-		wantErr(c.t, "revoke", <-result, nil)
-	})
-}
-
-// The numbers of the directory have run out, and the first of the contenders goes between
-// the list and the look at their transactions: the next one is revoked.
-func TestF330_FirstGoesWhileRevoked(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		c.countFrom(lastSafe + 1)
-		first, asker := mustLock(c.t, c.rw("first").Writer()), c.rw("asker").Reader()
-		next := c.acquire(c.rw("next").Writer())
-		look := c.stopAt(asker.m, zktest.OpExists, 1)
-		result := c.revoking(asker, "deploy", time.Minute)
-		look.reached()
-		c.unlock(first)
-		c.held(next)
-		look.goOn()
-		c.wantRevoked(next)
-		c.unlock(next)
-		wantErr(c.t, "revoke", <-result, nil)
-	})
-}
-
-// A process that holds the lock is told that another asks for it: newcomers wait, the
-// holders decide, and the other process gets it when they have left.
-func TestRevoke(t *testing.T) {
-	each(t, map[string]time.Duration{"tenure": 0, "no tenure": -1}, func(c *cluster, tenure time.Duration) {
-		a, b := c.lock("a", func(cfg *Config) { cfg.Tenure = tenure }), c.lock("b")
-		h := mustLock(c.t, a)
-		early := h.Revoked()
-		next := c.acquire(b)
-		c.wantNotRevoked(h)
-		result := c.revoking(b, "deploy", time.Minute)
-		r := c.wantRevoked(h)
-		if !isClosed(early) {
-			c.t.Error("the channel that was asked for before is open")
-		}
-		if left := time.Until(r.Until); r.Reason != "deploy" || r.From.Label != "b" || r.From.Session != session(b.m) || left < 59*time.Second || left > time.Minute {
-			c.t.Errorf("the revocation is %+v", r)
-		}
-		newcomer := c.acquire(a)
-		c.held(h)
-		c.waiting(newcomer, next)
-		if a := mustAsk(c.t, b, ""); !a.Yielding || !a.Revoked || a.Holders != 1 || a.Waiting != 1 {
-			c.t.Errorf("the holder says %+v", a)
-		}
-		select {
-		case err := <-result:
-			c.t.Errorf("revoke has returned: %v", err)
-		default:
-		}
-		h.Release()
-		c.held(next)
-		wantErr(c.t, "revoke", <-result, nil)
-		c.unlock(next)
-		c.held(newcomer)
-		c.wantNotRevoked(newcomer)
-		c.unlock(newcomer)
-		if log := c.log.with("asks for the lock"); len(log) != 1 || !strings.Contains(log[0], `"deploy"`) {
-			c.t.Errorf("log: %v", log)
-		}
-	})
-}
-
-// A holder that does not comply is reported, with the number of holders inside.
-func TestRevokeNotHeeded(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		t := c.t
-		a, b := c.lock("a"), c.lock("b")
-		h := mustLock(t, a)
-		more, err := h.Share()
-		wantErr(t, "share", err, nil)
-		err = <-c.revoking(b, "", time.Second)
-		wantErr(t, "revoke", err, context.DeadlineExceeded)
-		if !strings.Contains(err.Error(), ": not given up: told a@") || !strings.Contains(err.Error(), "(2 holders inside)") || errors.Is(err, ErrNoAnswer) {
-			t.Errorf("the error is %v", err)
-		}
-		c.wantRevoked(h)
-		more.Release()
-		mustRelease(t, h)
-		if left := c.srv.Children("/holdfast/_asks_/" + a.m.id); len(left) != 0 {
-			t.Errorf("left in the mailbox: %v", left)
-		}
-		wantErr(t, "revoke, no holder", b.Revoke(t.Context(), ""), nil)
-	})
-}
-
-// Of a read/write lock, each holder in the way is told, and no other.
-func TestRevokeReadWrite(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		a, b, w := c.rw("a"), c.rw("b"), c.rw("c")
-		ha, hb := mustLock(c.t, a.Reader()), mustLock(c.t, b.Reader())
-		own := mustLock(c.t, w.Reader())
-		wantErr(c.t, "a reader among readers", w.Reader().Revoke(c.t.Context(), ""), nil)
-		c.wantNotRevoked(ha)
-		result := c.revoking(w.Writer(), "write", time.Minute)
-		c.wantRevoked(ha)
-		c.wantRevoked(hb)
-		if r := c.wantRevoked(own); !r.From.Own {
-			c.t.Errorf("our own reader is revoked by %v", r.From)
-		}
-		c.unlock(ha, own)
-		select {
-		case err := <-result:
-			c.t.Errorf("revoke has returned: %v", err)
-		default:
-		}
-		c.unlock(hb)
-		wantErr(c.t, "revoke", <-result, nil)
-
-		h := mustLock(c.t, a.Writer())
-		result = c.revoking(b.Reader(), "read", time.Minute)
-		c.wantRevoked(h)
-		c.unlock(h)
-		wantErr(c.t, "a reader and a writer", <-result, nil)
-	})
+	_, ok := h.Revocation()
+	expect(c.t, !ok && !isClosed(h.Revoked()), "%s is revoked", describe(h))
 }
 
 // The zero Hold is not revoked.
 func TestRevokedZeroHold(t *testing.T) {
-	if c := (Hold{}).Revoked(); c != nil {
-		t.Error("there is a channel")
-	}
-	if _, ok := (Hold{}).Revocation(); ok {
-		t.Error("it is revoked")
-	}
+	c := (Hold{}).Revoked()
+	expect(t, c == nil, "there is a channel")
+	_, ok := (Hold{}).Revocation()
+	expect(t, !ok, "it is revoked")
 }
 
 // Apache Curator's Revoker writes into the holder's node. The holder is revoked, and
@@ -194,56 +59,25 @@ func TestRevokedZeroHold(t *testing.T) {
 // the watch again.
 func TestRevokedByCurator(t *testing.T) {
 	bubble(t, func(c *cluster) {
-		t := c.t
 		a := c.lock("a", func(cfg *Config) { cfg.Endpoint = "host:1" })
-		h := mustLock(t, a)
+		h := mustLock(c.t, a)
 		later(time.Second)
-		path := grantOf(t, h).Path
+		path := grantOf(c.t, h).Path
 		before, stat, _ := c.srv.Get(path)
 		c.takeCounts()
-		wantErr(t, "set", c.srv.Set(path, []byte("__REVOKE__")), nil)
+		wantErr(c.t, "set", c.srv.Set(path, []byte("__REVOKE__")), nil)
 		r := c.wantRevoked(h)
-		if r.Reason != "revoked by Apache Curator's Revoker" {
-			t.Errorf("the revocation is %+v", r)
-		}
+		expect(c.t, r.Reason == "revoked by Apache Curator's Revoker", "the revocation is %+v", r)
 		c.wantCounts("revoked", map[verb]int{lookAtNode: 2, other: 1, list: 0})
 		after, stat2, _ := c.srv.Get(path)
-		if stat2.Version != 2 || stat2.Czxid != stat.Czxid || withoutTime(after) != withoutTime(before) {
-			t.Errorf("the node says %s (version %d), want %s", after, stat2.Version, before)
-		}
+		expect(c.t, stat2.Version == 2 && stat2.Czxid == stat.Czxid && withoutTime(after) == withoutTime(before),
+			"the node says %s (version %d), want %s", after, stat2.Version, before)
 		c.held(h)
 		newcomer := c.acquire(a)
 		c.waiting(newcomer)
 		c.unlock(h)
 		c.held(newcomer)
 		c.wantNotRevoked(newcomer)
-	})
-}
-
-// The node of a process that still waits is revoked. That concerns its holders, once it has
-// some, and not those that ask for the lock until then: they wait in the same line, and
-// a TryLock does not wait at all.
-func TestRevokedByCuratorWhileItWaits(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		a, b := c.lock("a"), c.lock("b")
-		hb := mustLock(c.t, b)
-		ha := c.acquire(a)
-		later(20 * time.Second) // its own node is watched by then
-		wantErr(c.t, "set", c.srv.Set(c.nodeOf(a.m), []byte("__REVOKE__")), nil)
-		synctest.Wait()
-		joins := c.acquire(a)
-		ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
-		defer cancel()
-		_, err := a.TryLock(ctx)
-		wantErr(c.t, "trylock", err, ErrLocked)
-		c.unlock(hb)
-		c.held(ha, joins)
-		c.wantRevoked(ha)
-		late := c.acquire(a)
-		c.waiting(late)
-		c.unlock(ha, joins)
-		c.held(late)
-		c.unlock(late)
 	})
 }
 
@@ -257,10 +91,11 @@ func withoutTime(data []byte) string {
 // A Curator contender is told in the way of its Revoker, if it looks there.
 func TestRevokeCurators(t *testing.T) {
 	const dashed = "_c_0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f-"
-	each(t, map[string]struct {
+	type node struct {
 		name, data string
 		told       bool
-	}{
+	}
+	each(t, map[string]node{
 		"revocable":         {dashed + "lock-0000000000", "", true},
 		"revoked already":   {dashed + "lock-0000000000", "__REVOKE__", true},
 		"revocable, writer": {dashed + "__WRIT__0000000000", "", true},
@@ -268,59 +103,19 @@ func TestRevokeCurators(t *testing.T) {
 		"go-zookeeper":      {"_c_0a1b2c3d0a1b0a1b0a1b0a1b2c3d4e5f-lock-0000000000", "", false},
 		"kazoo":             {"0a1b2c3d0a1b0a1b0a1b0a1b2c3d4e5f__lock__0000000000", "", false},
 		"no guid":           {"lock-0000000000", "", false},
-	}, func(c *cluster, test struct {
-		name, data string
-		told       bool
-	}) {
+	}, func(c *cluster, test node) {
 		b := c.lock("b")
 		path := c.crowd().node(test.name, []byte(test.data)...)
 		result := c.revoking(b, "", time.Minute)
 		data, _, _ := c.srv.Get(path)
 		if !test.told {
 			wantErr(c.t, "revoke", <-result, ErrNoAnswer)
-			if string(data) != test.data {
-				c.t.Errorf("the node says %q", data)
-			}
+			expect(c.t, string(data) == test.data, "the node says %q", data)
 			return
 		}
-		if string(data) != "__REVOKE__" {
-			c.t.Errorf("the node says %q", data)
-		}
+		expect(c.t, string(data) == "__REVOKE__", "the node says %q", data)
 		c.remove(path)
 		wantErr(c.t, "revoke", <-result, nil)
-	})
-}
-
-// A contender of Curator's that is told and stays is reported.
-func TestRevokeCuratorNotHeeded(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		b := c.lock("b")
-		c.crowd().node("_c_0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f-lock-0000000000")
-		err := <-c.revoking(b, "", time.Second)
-		wantErr(c.t, "revoke", err, context.DeadlineExceeded)
-		if !strings.Contains(err.Error(), "told ") || errors.Is(err, ErrNoAnswer) {
-			c.t.Errorf("the error is %v", err)
-		}
-	})
-}
-
-// The holder's node cannot be read before ctx ends. The error names the node.
-func TestRevokeHolderNotReached(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		t := c.t
-		a, b := c.lock("a"), c.lock("b")
-		h := mustLock(t, a)
-		grant, err := h.Grant()
-		wantErr(t, "grant", err, nil)
-		path := grant.Path
-		unread := c.srv.Faults().SwallowRequest(zktest.Match{Path: path, Session: session(b.m), Times: zktest.Every})
-		err = <-c.revoking(b, "", time.Second)
-		unread.Remove()
-		wantErr(t, "revoke", err, ErrNoAnswer)
-		if !strings.Contains(err.Error(), "no answer: could not ask "+path) {
-			t.Errorf("the error does not name the holder's node: %v", err)
-		}
-		mustRelease(t, h)
 	})
 }
 
@@ -331,52 +126,29 @@ func TestRevokeNamesTheKnownHolder(t *testing.T) {
 		"it waits for it": func(c *cluster, b *Lock) { c.acquire(b) },
 		"it remembers it": func(c *cluster, b *Lock) { c.wantCached("first", b, "a") },
 	}, func(c *cluster, learn func(*cluster, *Lock)) {
-		t := c.t
 		a, b := c.lock("a"), c.lock("b")
-		h := mustLock(t, a)
+		h := mustLock(c.t, a)
 		learn(c, b)
-		over, cancel := context.WithCancelCause(t.Context())
+		over, cancel := context.WithCancelCause(c.t.Context())
 		cancel(errors.New("no time left"))
 		slow := c.srv.Faults().SwallowRequest(zktest.Match{Path: dir, Session: session(b.m), Times: zktest.Every})
 		for what, err := range map[string]error{
 			"ended":       b.Revoke(over, ""),
 			"ends":        <-c.revoking(b, "", time.Second),
-			"ended (Ask)": func() error { _, err := b.Ask(over, nil); return err }(),
+			"ended (Ask)": errOf(b.Ask(over, nil)),
 		} {
 			e, ok := errors.AsType[*Error](err)
-			if !ok || e.Holder == nil || e.Holder.Path != grantOf(t, h).Path || !strings.Contains(err.Error(), "held by a@") || strings.Contains(err.Error(), "\n") {
-				t.Errorf("ctx %s: %v, want one that names the holder", what, err)
-			}
+			expect(c.t, ok && e.Holder != nil && e.Holder.Path == grantOf(c.t, h).Path && strings.Contains(err.Error(), "held by a@") && !strings.Contains(err.Error(), "\n"),
+				"ctx %s: %v, want one that names the holder", what, err)
 			if what != "ends" {
-				wantErr(t, what, err, context.Canceled)
-				wantErr(t, what, err, context.Cause(over))
+				wantErr(c.t, what, err, context.Canceled)
+				wantErr(c.t, what, err, context.Cause(over))
 			} else {
-				wantErr(t, what, err, context.DeadlineExceeded)
+				wantErr(c.t, what, err, context.DeadlineExceeded)
 			}
 		}
 		slow.Remove()
 		c.unlock(h)
-	})
-}
-
-// A revocation that comes when the process does not know yet that it holds the lock
-// waits for the grant.
-func TestRevokeBeforeTheGrant(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		a, b := c.lock("a"), c.lock("b")
-		c.cycle(a)
-		// The node is created, and the answer takes its time.
-		hold := c.srv.Faults().BlockReplies(session(a.m))
-		h := c.acquire(a)
-		result := c.revoking(b, "soon", time.Minute)
-		later(time.Second)
-		pending(c.t, "the grant", h.Granted())
-		hold.Remove()
-		later(time.Second)
-		c.held(h)
-		c.wantRevoked(h)
-		c.unlock(h)
-		wantErr(c.t, "revoke", <-result, nil)
 	})
 }
 
@@ -388,16 +160,11 @@ func TestAskPhases(t *testing.T) {
 		stop := c.stopBefore(b.m, lookAtNode)
 		h := c.acquire(a)
 		c.held(h)
-		got := make(chan Answer, 1)
-		go func() {
-			answer, _ := b.Ask(c.t.Context(), []byte("?"))
-			got <- answer
-		}()
+		q := c.asking(b, "?", time.Minute)
 		stop.reached()
 		stop.goOn()
-		if answer := <-got; answer.Phase != state.Retained || string(answer.Reply) != "?" {
-			c.t.Errorf("the answer is %+v", answer)
-		}
+		q.wantReply(c.t, "?")
+		wantEq(c.t, "the phase", q.answer.Phase, state.Retained)
 		c.unlock(h)
 	})
 }
@@ -411,11 +178,8 @@ func TestManyRevokedBeforeTheGrant(t *testing.T) {
 		var holds, first []Hold
 		for i := range locks {
 			name := fmt.Sprintf("many/%02d", i)
-			la, err := a.Exclusive(name)
-			wantErr(c.t, "exclusive", err, nil)
-			lb, err := b.Exclusive(name)
-			wantErr(c.t, "exclusive", err, nil)
-			first = append(first, mustLock(c.t, lb))
+			la := exclusive(c.t, a, name)
+			first = append(first, mustLock(c.t, exclusive(c.t, b, name)))
 			holds = append(holds, c.acquire(la))
 			said := asked{nodeData: b.says(), Node: la.Path() + "/" + c.srv.Children(la.Path())[0], Text: fmt.Appendf(nil, "reason %02d", i)}
 			for _, node := range c.srv.Children(la.Path()) {
@@ -441,9 +205,8 @@ func TestManyRevokedBeforeTheGrant(t *testing.T) {
 		c.held(holds...)
 		for i, h := range holds {
 			r := c.wantRevoked(h)
-			if r.Reason != fmt.Sprintf("reason %02d", i) || r.From.Session != session(b) || r.Until.Sub(until).Abs() > time.Second {
-				c.t.Errorf("lock %d: the revocation is %+v", i, r)
-			}
+			expect(c.t, r.Reason == fmt.Sprintf("reason %02d", i) && r.From.Session == session(b) && r.Until.Sub(until).Abs() <= time.Second,
+				"lock %d: the revocation is %+v", i, r)
 		}
 		c.unlock(holds...)
 	})

@@ -38,7 +38,9 @@ type script struct {
 	owners map[int64]string  // by session: the process
 	tokens []uint64          // that have been seen, in order
 
-	locks map[string]*Lock // by process, kind and name
+	locks map[string]scriptLock // by process, kind and name
+	loops []*scriptLoop
+	said  error // that a call has returned last
 
 	mu       sync.Mutex // protects requests
 	requests map[int64]map[verb]int
@@ -55,17 +57,26 @@ type scriptProcess struct {
 	stop    *stop             // before one of its requests; nil if there is none
 	stopped bool              // there, and printed
 	sent    map[string]uint64 // what it had sent when that was printed last
+	heard   uint64            // how many notifications it had had then
+	slow    *slowWatcher      // blocks its dispatcher while it is deaf; nil if it has none
+	deaf    bool
 }
 
 // A scriptHold is one handle.
 type scriptHold struct {
 	name    string
 	p       *scriptProcess
+	l       scriptLock
 	h       Hold
 	cancel  context.CancelCauseFunc // ends the context that it was acquired with
 	given   bool                    // it was released
-	printed string                  // its state, as printed last
-	finish  chan error              // tells the function in Do to return; nil if there is none
+	revoked bool                    // and printed
+
+	// What it said when it was asked first.
+	contended, told <-chan struct{}
+
+	printed string     // its state, as printed last
+	finish  chan error // tells the function in Do to return; nil if there is none
 }
 
 // A scriptCall is a call that blocks.
@@ -76,6 +87,7 @@ type scriptCall struct {
 	then func()      // what to note when it has returned; may be nil
 	hold *scriptHold // that it acquires; nil if none
 
+	answer func() string // what it has returned, if that is more than an error; else nil
 }
 
 type scriptFault struct {
@@ -93,7 +105,7 @@ type scriptContext struct {
 func newScript(t *testing.T) *script {
 	s := &script{
 		cluster: newCluster(t, zktest.Config{}), requests: make(map[int64]map[verb]int),
-		locks: make(map[string]*Lock), queues: make(map[string]string), nodes: make(map[string]string), owners: make(map[int64]string),
+		locks: make(map[string]scriptLock), queues: make(map[string]string), nodes: make(map[string]string), owners: make(map[int64]string),
 		giveUps: make(map[string]context.CancelCauseFunc),
 	}
 	s.queues[dir] = "empty"
@@ -118,28 +130,35 @@ var scriptCommands = map[string]struct {
 	run   func(s *script, a scriptArgs)
 }{
 	// Processes.
-	"open":     {1, "PROCESS… [tenure= margin= timeout= close= root= private=yes observed=no tail=]", (*script).runOpen},
+	"open":     {1, "PROCESS… [tenure= margin= timeout= close= root= private=yes observed=no tail= slow=yes]", (*script).runOpen},
 	"close":    {1, "PROCESS", (*script).runClose},
 	"shutdown": {2, "PROCESS TIMEOUT", (*script).runClose},
 
-	// Locks. The lock is called "jobs" unless name= says otherwise.
-	"acquire": {2, "HOLD PROCESS [read|write|upgradable] [name= ctx= timeout=]", (*script).runAcquire},
-	"lock":    {2, "HOLD PROCESS [read|write|upgradable] [name= ctx= timeout=]", (*script).runAcquire},
-	"try":     {2, "HOLD PROCESS [read|write|upgradable] [name= ctx= timeout=]", (*script).runAcquire},
-	"do":      {2, "HOLD PROCESS [read|write|upgradable] [name= ctx= timeout=]", (*script).runAcquire},
-	"finish":  {1, "HOLD [fail|cause]: the function that do runs returns", (*script).runFinish},
-	"cancel":  {1, "HOLD: the context that it was acquired with ends", (*script).runCancel},
-	"release": {1, "HOLD…, one after the other", (*script).runRelease},
-	"unlock":  {1, "HOLD [timeout=]", (*script).runUnlock},
-	"reenter": {2, "HOLD OTHER: a handle HOLD of OTHER's holder", (*script).runReenter},
-	"share":   {2, "HOLD OTHER: a holder HOLD beside OTHER", (*script).runReenter},
-	"context": {2, "CONTEXT HOLD [ctx= detached=yes]", (*script).runContext},
-	"ask":     {1, "HOLD…: prints what its methods answer", (*script).runAsk},
-	"state":   {1, "PROCESS [read|write] [name=]: prints Lock.State", (*script).runState},
-	"refuses": {1, "PROCESS: prints what newcomers are told", (*script).runRefuses},
+	// Locks. The lock is called "jobs" unless name= says otherwise. Its KIND is read, write,
+	// upgradable or mutex, or else it is an exclusive lock.
+	"acquire":   {2, "HOLD[,HOLD…] PROCESS [KIND] [name= ctx= timeout=]", (*script).runAcquire},
+	"lock":      {2, "HOLD[,HOLD…] PROCESS [KIND] [name= ctx= timeout=]", (*script).runAcquire},
+	"try":       {2, "HOLD[,HOLD…] PROCESS [KIND] [name= ctx= timeout=]", (*script).runAcquire},
+	"trydo":     {2, "HOLD[,HOLD…] PROCESS [KIND] [name= ctx= timeout=]", (*script).runAcquire},
+	"do":        {2, "HOLD[,HOLD…] PROCESS [KIND] [name= ctx= timeout=]", (*script).runAcquire},
+	"finish":    {1, "HOLD [fail|cause]: the function that do runs returns", (*script).runFinish},
+	"cancel":    {1, "HOLD: the context that it was acquired with ends", (*script).runCancel},
+	"release":   {1, "HOLD…, one after the other", (*script).runRelease},
+	"unlock":    {1, "HOLD [timeout=]", (*script).runUnlock},
+	"reenter":   {2, "HOLD OTHER: a handle HOLD of OTHER's holder", (*script).runReenter},
+	"share":     {2, "HOLD OTHER: a holder HOLD beside OTHER", (*script).runReenter},
+	"context":   {2, "CONTEXT HOLD [ctx= detached=yes]", (*script).runContext},
+	"ask":       {1, "HOLD…: prints what its methods answer", (*script).runAsk},
+	"state":     {1, "PROCESS [KIND] [name=]: prints Lock.State", (*script).runState},
+	"ready":     {1, "HOLD: waits for Ready", (*script).runReady},
+	"contended": {1, "HOLD: prints whether it is told of other contenders", (*script).runContended},
+	"says":      {1, "TEXT: checks that the last error does", (*script).runSays},
+	"hides":     {1, "TEXT: checks that the last error does not say it", (*script).runSays},
+	"logged":    {1, "TEXT: prints how many lines of the log have it", (*script).runLogged},
+	"refuses":   {1, "PROCESS: prints what newcomers are told", (*script).runRefuses},
 
 	// Upgradable locks.
-	"upgrade":   {2, "CALL HOLD [ctx=]: calls its Upgrade", (*script).runUpgrade},
+	"upgrade":   {2, "CALL HOLD [ctx= timeout=]: calls its Upgrade", (*script).runUpgrade},
 	"downgrade": {1, "HOLD", (*script).runDowngrade},
 
 	// Time.
@@ -151,9 +170,10 @@ var scriptCommands = map[string]struct {
 	"away":      {2, "PROCESS DURATION: cuts it, and refuses it for a while", (*script).runAway},
 	"refuse":    {0, "refuses new connections, until heal", (*script).runRefuse},
 	"blackhole": {1, "PROCESS [only=connection for=]: silence, until heal", (*script).runBlackhole},
+	"lag":       {1, "PROCESS: its server hears no news of others, until heal", (*script).runLag},
 	"heal":      {0, "removes all faults", (*script).runHeal},
 	"expire":    {1, "PROCESS [unheard=yes]: ends its session", (*script).runExpire},
-	"fault":     {4, "NAME KIND OPERATION|any PROCESS [nth= times= delay=]", (*script).runFault},
+	"fault":     {4, "NAME KIND OPERATION|any PROCESS [nth= times= delay= path=]", (*script).runFault},
 	"stop":      {3, "PROCESS before REQUEST [skip=]: holds its connection up there", (*script).runStop},
 	"go":        {1, "PROCESS: lets it go on", (*script).runGo},
 	"remove":    {1, "NODE…|all: deletes nodes, as an administrator", (*script).runRemove},
@@ -169,6 +189,18 @@ var scriptCommands = map[string]struct {
 	"behind":    {2, "HOLD OTHER: waits for the round after OTHER's, as newcomers do when a tenure is over", (*script).runBehind},
 	"numbers":   {1, "NUMBER: that of the next node", (*script).runNumbers},
 	"kept":      {1, "PROCESS: prints how many nodes and watches its client has", (*script).runKept},
+
+	// What processes learn of the holder.
+	"follow":   {2, "LOOP PROCESS [KIND] [name= times=]: a loop of WatchHolder", (*script).runFollow},
+	"unfollow": {1, "LOOP: its context ends", (*script).runUnfollow},
+	"cached":   {1, "PROCESS [KIND] [name= timeout=]: what CachedHolder says", (*script).runHolder},
+	"holder":   {1, "PROCESS [KIND] [name= timeout=]: what Holder says", (*script).runHolder},
+	"question": {1, "PROCESS [KIND] [name=]: what the holder answers", (*script).runQuestion},
+	"revoke":   {1, "PROCESS [KIND] [reason= within=]", (*script).runRevoke},
+	"heard":    {1, "PROCESS: prints how many notifications it has had since this was called last", (*script).runHeard},
+	"watches":  {0, "prints how many the server has", (*script).runWatches},
+	"deaf":     {1, "PROCESS, which is slow: notifications wait until it hears", (*script).runDeaf},
+	"hear":     {1, "PROCESS", (*script).runHear},
 
 	// Guarded writes of a node, the account.
 	"guard":   {3, "NAME HOLD DATA [timeout=]: writes to it", (*script).runGuard},
@@ -237,7 +269,7 @@ func (s *script) runOne(command string) {
 	for _, word := range words[1:] {
 		name, value, ok := strings.Cut(word, "=")
 		switch {
-		case !ok:
+		case !ok, strings.HasPrefix(c.usage, "TEXT"):
 			a.words = append(a.words, word)
 		case strings.Contains(c.usage, name+"="):
 			a.options[name] = value
@@ -259,6 +291,12 @@ func (s *script) end() {
 		if p.stop != nil {
 			close(p.stop.resume)
 		}
+		if p.deaf {
+			close(p.slow.resume)
+		}
+	}
+	for _, f := range s.loops {
+		f.cancel(nil)
 	}
 	for _, h := range s.holds {
 		if h.finish != nil && !h.given {
@@ -287,7 +325,6 @@ func (s *script) changesOfServer() {
 	for _, p := range s.processes {
 		if id := s.sessionOf(p); id != p.session {
 			p.session = id
-			s.owners[id] = p.name
 			s.print("%s: new session", p.name)
 		}
 		if p.stop != nil && !p.stopped && isClosed(p.stop.arrived) {
@@ -316,7 +353,11 @@ func (s *script) changesOfHolds() {
 		if !isClosed(c.done) {
 			return false
 		}
-		if c.err != nil || c.hold == nil { // a hold that was acquired speaks for itself
+		s.said = cmp.Or(c.err, s.said)
+		switch {
+		case c.err == nil && c.answer != nil:
+			s.print("%s: %s", c.what, c.answer())
+		case c.err != nil || c.hold == nil: // a hold that was acquired speaks for itself
 			s.print("%s: %s", c.what, s.explain(c.err))
 		}
 		if c.then != nil {
@@ -329,6 +370,20 @@ func (s *script) changesOfHolds() {
 			h.printed = now
 			s.print("%s: %s", h.name, now)
 		}
+		if h.told == nil {
+			h.told = h.h.Revoked()
+		}
+		r, ok := h.h.Revocation()
+		if ok != isClosed(h.told) && !h.given {
+			s.print("%s: REVOKED, AND THE CHANNEL IS OPEN, or the other way round", h.name)
+		}
+		if ok && !h.revoked && !h.given {
+			h.revoked = true
+			s.print("%s: revoked %s", h.name, toldOf(r))
+		}
+	}
+	for _, f := range s.loops {
+		f.changes(s)
 	}
 	for _, c := range s.contexts {
 		if !c.ended && c.ctx.Err() != nil {
@@ -342,18 +397,31 @@ func (s *script) changesOfHolds() {
 func (s *script) referee() {
 	for i, x := range s.holds {
 		for _, y := range s.holds[:i] {
-			apart := x.p != y.p && x.h.Lock().Path() == y.h.Lock().Path() && !(isReader(x.h) && isReader(y.h))
-			if apart && strings.HasPrefix(x.printed, "held") && strings.HasPrefix(y.printed, "held") {
+			if x.apartFrom(y) && strings.HasPrefix(x.printed, "held") && strings.HasPrefix(y.printed, "held") {
 				s.print("OVERLAP: %s and %s are both held", y.name, x.name)
 			}
 		}
 	}
 }
 
-func isReader(h Hold) bool {
-	g, err := h.Grant()
-	return err == nil && strings.Contains(g.Path, "__READ__") && !h.Upgraded()
+// apartFrom reports whether the two must not both be held.
+func (h *scriptHold) apartFrom(other *scriptHold) bool {
+	switch _, mutex := h.l.(*Mutex); {
+	case h.l.Path() != other.l.Path():
+		return false
+	case h.p == other.p:
+		return mutex && h.printed != other.printed // else they are handles of one turn
+	}
+	return !h.reads() || !other.reads() || h.upgradable() && other.upgradable()
 }
+
+// reads reports whether other processes can read beside h.
+func (h *scriptHold) reads() bool {
+	l := h.h.Lock()
+	return l != nil && reads(l) && !h.h.Upgraded()
+}
+
+func (h *scriptHold) upgradable() bool { return Kind(h.h.Lock().kind) == KindUpgradable }
 
 // sessionOf returns the id of p's session: the one that p has, or had last.
 func (s *script) sessionOf(p *scriptProcess) int64 { return session(p.m) }
@@ -362,6 +430,9 @@ func (s *script) sessionOf(p *scriptProcess) int64 { return session(p.m) }
 // node of process a with sequence number 0, "a.r0" one of a reader, "a.w0" one of a
 // writer; another client's has its full name.
 func (s *script) queue(dir string) string {
+	for _, p := range s.processes {
+		s.owners[s.sessionOf(p)] = p.name
+	}
 	names := s.srv.Children(dir)
 	short, made := make(map[string]string), make(map[string]int64)
 	for _, name := range names {
@@ -410,18 +481,27 @@ func (s *script) stateOf(h *scriptHold) string {
 	g, err := h.h.Grant()
 	switch {
 	case err == nil:
-		i, seen := slices.BinarySearch(s.tokens, g.Token)
-		if !seen {
-			s.tokens = slices.Insert(s.tokens, i, g.Token)
+		text := fmt.Sprintf("held #%d", s.numberOf(g.Token))
+		if g.Turn > 0 {
+			text += fmt.Sprintf(".%d", g.Turn)
 		}
 		if h.h.Upgraded() {
-			return fmt.Sprintf("held #%d, upgraded", i+1)
+			text += ", upgraded"
 		}
-		return fmt.Sprintf("held #%d", i+1)
+		return text
 	case errors.Is(err, ErrNotGranted):
 		return "waiting"
 	}
 	return s.explain(err)
+}
+
+// numberOf returns which of the tokens that have been seen this is, in their order.
+func (s *script) numberOf(token uint64) int {
+	i, seen := slices.BinarySearch(s.tokens, token)
+	if !seen {
+		s.tokens = slices.Insert(s.tokens, i, token)
+	}
+	return i + 1
 }
 
 // sentinels are the conditions that brief names.
@@ -432,7 +512,8 @@ var sentinels = []struct {
 	{ErrLocked, "locked"}, {ErrLost, "lost"}, {ErrReleased, "released"}, {ErrNotGranted, "not granted"}, {ErrClosed, "closed"},
 	{ErrUpgrade, "upgrade"}, {ErrKind, "kind"}, {ErrTooManyHolders, "too many"}, {ErrUnknownOutcome, "unknown"},
 	{errGaveUp, "gave up"}, {context.Canceled, "canceled"}, {context.DeadlineExceeded, "deadline exceeded"}, {errScript, "work failed"},
-	{ErrSequenceExhausted, "numbers exhausted"},
+	{ErrSequenceExhausted, "numbers exhausted"}, {ErrYielding, "yielding"}, {ErrUnconfirmed, "unconfirmed"}, {ErrNoAnswer, "no answer"},
+	{ErrNotShared, "not shared"}, {zkio.ErrInvalidACL, "invalid ACL"},
 	{zkio.ErrNoAuth, "no permission"}, {zkio.ErrNoChildrenForEphemerals, "ephemerals have no children"},
 }
 
@@ -543,8 +624,11 @@ func (s *script) runOpen(a scriptArgs) {
 			m.cfg.longTail, _ = strconv.Atoi(n)
 		}
 		p := &scriptProcess{name: name, m: m, sent: m.client.Stats().Sent}
+		if a.options["slow"] != "" {
+			w := s.watchSlowly(m)
+			p.slow = &w
+		}
 		p.session = s.sessionOf(p)
-		s.owners[p.session] = name
 		s.processes = append(s.processes, p)
 	}
 	s.resetRequests()
@@ -563,17 +647,25 @@ func (s *script) runClose(a scriptArgs) {
 }
 
 // lockOf returns the lock of a kind that a command names.
-func (s *script) lockOf(p *scriptProcess, a scriptArgs, kind []string) *Lock {
+func (s *script) lockOf(p *scriptProcess, a scriptArgs, kind []string) scriptLock {
 	s.t.Helper()
 	name := cmp.Or(a.options["name"], "jobs")
 	key := fmt.Sprint(p.name, kind, name)
 	l := s.locks[key]
 	if l == nil {
-		if len(kind) == 0 {
+		switch strings.Join(kind, " ") {
+		case "":
 			l = exclusive(s.t, p.m, name)
-		} else {
-			rw := readWrite(s.t, p.m, name)
-			l = map[string]*Lock{"read": rw.Reader(), "write": rw.Writer(), "upgradable": rw.Upgradable()}[kind[0]]
+		case "mutex":
+			l = openMutex(s.t, p.m, name)
+		case "read":
+			l = readWrite(s.t, p.m, name).Reader()
+		case "write":
+			l = readWrite(s.t, p.m, name).Writer()
+		case "upgradable":
+			l = readWrite(s.t, p.m, name).Upgradable()
+		default:
+			s.t.Fatalf("no lock is of kind %s", kind)
 		}
 		s.locks[key] = l
 	}
@@ -584,6 +676,13 @@ func (s *script) lockOf(p *scriptProcess, a scriptArgs, kind []string) *Lock {
 }
 
 func (s *script) runAcquire(a scriptArgs) {
+	for name := range strings.SplitSeq(a.words[0], ",") {
+		s.acquireOne(name, a)
+		synctest.Wait()
+	}
+}
+
+func (s *script) acquireOne(name string, a scriptArgs) {
 	p := s.process(a.words[1])
 	l := s.lockOf(p, a, a.words[2:])
 	ctx, cancel := context.WithCancelCause(s.contextNamed(a.options["ctx"]))
@@ -593,7 +692,7 @@ func (s *script) runAcquire(a scriptArgs) {
 		ctx, stop = context.WithTimeout(ctx, d)
 		s.t.Cleanup(stop)
 	}
-	h := &scriptHold{name: a.words[0], p: p, cancel: cancel}
+	h := &scriptHold{name: name, p: p, l: l, cancel: cancel}
 	add := func() { s.add(h) }
 	what := a.command + " " + h.name
 	switch a.command {
@@ -613,11 +712,15 @@ func (s *script) runAcquire(a scriptArgs) {
 				add()
 			}
 		}).hold = h
-	case "do":
+	case "do", "trydo":
+		do := l.Do
+		if a.command == "trydo" {
+			do = l.TryDo
+		}
 		h.finish = make(chan error, 1)
 		entered := make(chan struct{})
 		s.call(what, func() error {
-			return l.Do(ctx, func(ctx context.Context, in Hold) error {
+			return do(ctx, func(ctx context.Context, in Hold) error {
 				h.h = in
 				s.contexts = append(s.contexts, &scriptContext{name: h.name + "'s", ctx: ctx})
 				add()
@@ -681,7 +784,7 @@ func (s *script) runUnlock(a scriptArgs) {
 
 func (s *script) runReenter(a scriptArgs) {
 	from := s.hold(a.words[1])
-	h := &scriptHold{name: a.words[0], p: from.p}
+	h := &scriptHold{name: a.words[0], p: from.p, l: from.l}
 	var err error
 	if a.command == "reenter" {
 		h.h, err = from.h.Reenter()
@@ -699,8 +802,12 @@ func (s *script) runUpgrade(a scriptArgs) {
 	ctx, cancel := context.WithCancelCause(s.contextNamed(a.options["ctx"]))
 	s.t.Cleanup(func() { cancel(nil) })
 	s.giveUps[a.words[0]] = cancel
-	h := s.hold(a.words[1]).h
-	s.call("upgrade "+a.words[0], func() error { return h.Upgrade(ctx) }, nil)
+	h, d := s.hold(a.words[1]).h, a.duration(s.t, "timeout", time.Hour)
+	s.call("upgrade "+a.words[0], func() error {
+		ctx, cancel := context.WithTimeout(ctx, d)
+		defer cancel()
+		return h.Upgrade(ctx)
+	}, nil)
 }
 
 func (s *script) runDowngrade(a scriptArgs) {
@@ -880,7 +987,10 @@ func opNamed(t *testing.T, name string) zktest.Op {
 func (s *script) runFault(a scriptArgs) {
 	p := s.process(a.words[3])
 	m := zktest.Match{Session: s.sessionOf(p), Op: opNamed(s.t, a.words[2]), Nth: a.number(s.t, "nth"), Times: cmp.Or(a.number(s.t, "times"), 1)}
-	if m.Op != zktest.OpSetWatches {
+	switch {
+	case a.options["path"] != "":
+		m.Path = s.node(a.options["path"])
+	case m.Op != zktest.OpSetWatches:
 		m.Path = dir
 	}
 	fs := s.srv.Faults()
@@ -898,6 +1008,10 @@ func (s *script) runFault(a scriptArgs) {
 		f = s.thenCut(fs.SwallowReply(m), m.Session)
 	case "lose-request":
 		f = s.thenCut(fs.SwallowRequest(m), m.Session)
+	case "deny":
+		f = fs.FailRequest(m, zktest.CodeNoAuth)
+	case "invalid-acl":
+		f = fs.FailRequest(m, zktest.CodeInvalidACL)
 	case "delay-reply":
 		f = fs.DelayReply(m, a.duration(s.t, "delay", time.Second))
 	default:
@@ -946,6 +1060,9 @@ func (s *script) runRemove(a scriptArgs) {
 // node returns the path of the node that the queue has shown as name.
 func (s *script) node(name string) string {
 	s.t.Helper()
+	for dir := range s.queues {
+		s.queue(dir)
+	}
 	path, ok := s.nodes[name]
 	if !ok {
 		s.t.Fatalf("no node was shown as %s", name)

@@ -18,17 +18,12 @@ import (
 //
 //	== waiting
 //	# A waiter gets the lock when the holder releases it.
-//	> open a b
-//	> acquire x a
-//	queue: a.0
-//	x: held #1
+//	> open a b; acquire x a
+//	queue: a.0; x: held #1
 //	> acquire y b
-//	queue: a.0 b.1
-//	y: waiting
+//	queue: a.0 b.1; y: waiting
 //	> release x
-//	queue: b.1
-//	x: released
-//	y: held #2
+//	queue: b.1; x: released; y: held #2
 //
 // Each case runs in a synctest bubble of its own, on the embedded server. Lines
 // that begin with ">" are commands, with semicolons between them; scriptCommands
@@ -188,7 +183,7 @@ func (c *scriptCase) play(t *testing.T, r *strings.Replacer, write bool) {
 				continue
 			}
 			command := r.Replace(step.command)
-			got := s.run(command)
+			got := inLines(s.run(command))
 			if write {
 				step.lines = got
 			} else if !slices.Equal(got, step.lines) {
@@ -196,6 +191,18 @@ func (c *scriptCase) play(t *testing.T, r *strings.Replacer, write bool) {
 			}
 		}
 	})
+}
+
+// inLines returns what was printed with semicolons between, in lines that are not too long.
+func inLines(printed []string) (lines []string) {
+	for i, text := range printed {
+		if last := len(lines) - 1; i > 0 && len(lines[last])+len(text) < 90 {
+			lines[last] += "; " + text
+			continue
+		}
+		lines = append(lines, text)
+	}
+	return lines
 }
 
 // TestScripts runs the cases that no other test runs; with -rewrite, all of them.

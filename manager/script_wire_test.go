@@ -43,7 +43,7 @@ func (s *script) runStrangers(a scriptArgs) {
 
 func (s *script) runBehind(a scriptArgs) {
 	other := s.hold(a.words[1])
-	s.add(&scriptHold{name: a.words[0], p: other.p, h: waitBehind(s.t, other.h)})
+	s.add(&scriptHold{name: a.words[0], p: other.p, l: other.l, h: waitBehind(s.t, other.h)})
 }
 
 func (s *script) runNumbers(a scriptArgs) {

@@ -8,6 +8,7 @@ import "testing"
 // docs/faults.md and internal/mutants know.
 
 func TestAbandonedBeforeItsTurn(t *testing.T)                  { playScript(t) }
+func TestCachedHolderCounts(t *testing.T)                      { playScript(t) }
 func TestDowngradeWhileTheQueueIsPutInOrder(t *testing.T)      { playScript(t) }
 func TestF002_RecoveryOutlivesItsCaller(t *testing.T)          { playScript(t) }
 func TestF007_DirectoryIsMissing(t *testing.T)                 { playScript(t) }
@@ -54,6 +55,7 @@ func TestF084_NumbersBeginAgain(t *testing.T)                  { playScript(t) }
 func TestF085_CloseInEveryPhase(t *testing.T)                  { playScript(t) }
 func TestF091_NodeComesBack(t *testing.T)                      { playScript(t) }
 func TestF092_ContenderAheadMayNotBeRead(t *testing.T)         { playScript(t) }
+func TestF093_GrantDoesNotOvertakeNotifications(t *testing.T)  { playScript(t) }
 func TestF094_MarginIsKeptInShutdown(t *testing.T)             { playScript(t) }
 func TestF095_LostHoldIsGivenUpAtOnce(t *testing.T)            { playScript(t) }
 func TestF131_ReaderBesideAnUpgrade(t *testing.T)              { playScript(t) }
@@ -64,6 +66,23 @@ func TestF133_UpgradedAgainAfterALostDowngrade(t *testing.T)   { playScript(t) }
 func TestF134_UpgradeGivenUp(t *testing.T)                     { playScript(t) }
 func TestF134_UpgradedTogether(t *testing.T)                   { playScript(t) }
 func TestF275_OneOfTwoCallsGivesUp(t *testing.T)               { playScript(t) }
+func TestF103_Yielding(t *testing.T)                           { playScript(t) }
+func TestF105_ConfirmedInTime(t *testing.T)                    { playScript(t) }
+func TestF105_DoIsUnconfirmed(t *testing.T)                    { playScript(t) }
+func TestF105_Unconfirmed(t *testing.T)                        { playScript(t) }
+func TestF107_WatchHolderAcrossOutages(t *testing.T)           { playScript(t) }
+func TestF108_LoopsEndAsCloseBegins(t *testing.T)              { playScript(t) }
+func TestF108_WatchHolderLeavesNothing(t *testing.T)           { playScript(t) }
+func TestF109_GrantIsOlderThanAnAnswer(t *testing.T)           { playScript(t) }
+func TestF109_HolderGoesDuringALook(t *testing.T)              { playScript(t) }
+func TestF109_HolderMayNotBeRead(t *testing.T)                 { playScript(t) }
+func TestF109_LoopOvertakesTheLoss(t *testing.T)               { playScript(t) }
+func TestF109_ReaderInAWritersPlace(t *testing.T)              { playScript(t) }
+func TestF109_StrangerComesInAhead(t *testing.T)               { playScript(t) }
+func TestF120_LostWithALine(t *testing.T)                      { playScript(t) }
+func TestF122_GateClosesWithALine(t *testing.T)                { playScript(t) }
+func TestF327_RevokerIsBehind(t *testing.T)                    { playScript(t) }
+func TestF330_FirstGoesWhileRevoked(t *testing.T)              { playScript(t) }
 func TestFairness(t *testing.T)                                { playScript(t) }
 func TestHandOverBehindANumberNobodyGaveOut(t *testing.T)      { playScript(t) }
 func TestHandOverBehindTheLastOneSeen(t *testing.T)            { playScript(t) }
@@ -71,9 +90,14 @@ func TestHandOverCostsNoHerd(t *testing.T)                     { playScript(t) }
 func TestHandOverGoesToTheEndOfTheQueue(t *testing.T)          { playScript(t) }
 func TestHandOverToOneselfIsOneRequest(t *testing.T)           { playScript(t) }
 func TestLostMargin(t *testing.T)                              { playScript(t) }
+func TestMutexGivingUp(t *testing.T)                           { playScript(t) }
+func TestMutexRevoked(t *testing.T)                            { playScript(t) }
 func TestNegativeTenure(t *testing.T)                          { playScript(t) }
 func TestNoDowngradeWithoutNumbers(t *testing.T)               { playScript(t) }
 func TestOrderWhereNumbersRunOut(t *testing.T)                 { playScript(t) }
 func TestReadersBesideAHandOver(t *testing.T)                  { playScript(t) }
 func TestReadersHandOverBesideAWriter(t *testing.T)            { playScript(t) }
+func TestRevoke(t *testing.T)                                  { playScript(t) }
+func TestRevokeBeforeTheGrant(t *testing.T)                    { playScript(t) }
+func TestUpgrade(t *testing.T)                                 { playScript(t) }
 func TestWriterBehindAWriterListsAgain(t *testing.T)           { playScript(t) }

@@ -46,33 +46,6 @@ func TestNegativeNumbers(t *testing.T) {
 	})
 }
 
-// The last writer with a safe number becomes a reader. The writer behind it, whose
-// number is not safe any more, waits for the reader.
-func TestDowngradeAtTheLastSafeNumber(t *testing.T) {
-	for from := int32(lastSafe - 2); from <= lastSafe; from++ {
-		t.Run(fmt.Sprint(from), func(t *testing.T) {
-			bubble(t, func(c *cluster) {
-				c.countFrom(from)
-				ref := newReferee(c.t)
-				p := c.rw("p")
-				write := mustLock(c.t, p.Writer())
-				var others []Hold
-				for i := range 4 {
-					others = append(others, c.acquire(pick(c.rw(fmt.Sprint(i)), i != 2)))
-				}
-				read := mustLock(c.t, p.Reader())
-				mustRelease(c.t, write)
-				c.waiting(others...)
-				for _, h := range append([]Hold{read}, others...) {
-					c.held(h)
-					ref.enter(h.Lock().m, h)()
-					c.unlock(h)
-				}
-			})
-		})
-	}
-}
-
 // Other clients order the queue by numbers that mean nothing here. With a node of
 // theirs there is no order to agree on: waiters fail with that error instead of
 // waiting for ever. Holders stay.
@@ -90,8 +63,7 @@ func TestOthersWhereNumbersRunOut(t *testing.T) {
 		waits := b.Reader().Acquire(c.t.Context())
 		c.waiting(waits)
 		path := c.crowd().node(node[0], []byte(node[1])...)
-		_, err := c.rw("d").Reader().Lock(c.t.Context())
-		wantErr(c.t, "a newcomer", err, ErrSequenceExhausted)
+		wantErr(c.t, "a newcomer", errOf(c.rw("d").Reader().Lock(c.t.Context())), ErrSequenceExhausted)
 		c.held(inside)
 		c.waiting(waits)
 		c.unlock(inside)
@@ -102,9 +74,8 @@ func TestOthersWhereNumbersRunOut(t *testing.T) {
 		c.remove(path)
 		c.remove(dir)
 		w := mustLock(c.t, a.Writer())
-		if g := grantOf(c.t, w); sequenceOf(g.Path) != "0000000000" {
-			c.t.Errorf("granted at %s", g.Path)
-		}
+		g := grantOf(c.t, w)
+		expect(c.t, sequenceOf(g.Path) == "0000000000", "granted at %s", g.Path)
 		c.unlock(mustLock(c.t, a.Reader()), w)
 	})
 }
@@ -112,19 +83,16 @@ func TestOthersWhereNumbersRunOut(t *testing.T) {
 // A process makes way after its tenure there, too.
 func TestTenureWhereNumbersAreFrozen(t *testing.T) {
 	for i := range 8 { // names with the same number sort at random
-		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			bubble(t, func(c *cluster) {
-				c.countFrom(math.MaxInt32)
-				a, b := c.lock("a"), c.lock("b")
-				s := newStream(c, a)
-				start := time.Now()
-				h := mustLock(c.t, b)
-				if waited := time.Since(start); waited > time.Second {
-					c.t.Errorf("waited %v", waited)
-				}
-				mustRelease(c.t, h)
-				s.end()
-			})
+		subtest(t, fmt.Sprint(i), func(c *cluster) {
+			c.countFrom(math.MaxInt32)
+			a, b := c.lock("a"), c.lock("b")
+			s := newStream(c, a)
+			start := time.Now()
+			h := mustLock(c.t, b)
+			waited := time.Since(start)
+			expect(c.t, waited <= time.Second, "waited %v", waited)
+			mustRelease(c.t, h)
+			s.end()
 		})
 	}
 }
