@@ -92,9 +92,7 @@ func TestManyQueuedLocks(t *testing.T) {
 	t.Logf("%d locks: queued in %v, granted in %v, released in %v; at most %d goroutines, %d with no lock; %.0f bytes a queued lock, the server's included",
 		n, queued, granted, lap(), most, before, perLock)
 	// The clients and the server have started all theirs before the first lock.
-	if most > before+10 {
-		t.Errorf("%d goroutines, %d before the first lock", most, before)
-	}
+	expect(t, most <= before+10, "%d goroutines, %d before the first lock", most, before)
 }
 
 // When a session ends, every lock that the process waits for queues again. A lock
@@ -148,9 +146,8 @@ func TestF099_AskedNowGoesFirst(t *testing.T) {
 			}
 			// It takes five requests, each of which is executed after those that are in
 			// flight. Of these, 16 are for locks that wait.
-			if n -= begun; n > 16*5 {
-				c.t.Errorf("%s: %d of those that wait queued again first", test.when, n)
-			}
+			n -= begun
+			expect(c.t, n <= 16*5, "%s: %d of those that wait queued again first", test.when, n)
 			block.Remove()
 			later(time.Second)
 			c.waiting(holds...)
@@ -172,13 +169,11 @@ func TestManyWaitersOfOneLock(t *testing.T) {
 			holds[i] = a.Acquire(c.t.Context())
 		}
 		later(time.Second)
-		if got := runtime.NumGoroutine(); got > before {
-			c.t.Errorf("%d goroutines, %d before", got, before)
-		}
+		goroutines := runtime.NumGoroutine()
+		expect(c.t, goroutines <= before, "%d goroutines, %d before", goroutines, before)
 		wantState(c.t, a, state.Fetching, n)
-		if got := sent.take("queueing"); got["multi"]+got["create"] != 1 {
-			c.t.Errorf("queueing took %v, want one creation", got)
-		}
+		got := sent.take("queueing")
+		expect(c.t, got["multi"]+got["create"] == 1, "queueing took %v, want one creation", got)
 		mustRelease(c.t, h)
 		later(time.Second)
 		wantState(c.t, a, state.Retained, n)
@@ -204,12 +199,9 @@ func TestF100_FirstLooksAreSpread(t *testing.T) {
 		later(500 * time.Millisecond)
 		c.held(holds...)
 		got := sent.take("a moment later")
-		if looks := got["getChildren2"]; looks > lookBurst+20 {
-			c.t.Errorf("%d looks at once, want at most %d", looks, lookBurst+20)
-		}
-		if got["setWatches"] == 0 || got["setWatches"] > 20 {
-			c.t.Errorf("the watches of %d nodes took %d requests", n, got["setWatches"])
-		}
+		expect(c.t, got["getChildren2"] <= lookBurst+20, "%d looks at once, want at most %d", got["getChildren2"], lookBurst+20)
+		expect(c.t, got["setWatches"] != 0 && got["setWatches"] <= 20,
+			"the watches of %d nodes took %d requests", n, got["setWatches"])
 		for _, h := range holds {
 			if g, err := h.Grant(); err != nil || c.srv.Watches(g.Path).Data != 1 {
 				c.t.Fatalf("%v: its node has %d watches", err, c.srv.Watches(g.Path).Data)
@@ -224,13 +216,9 @@ func TestF100_FirstLooksAreSpread(t *testing.T) {
 			for _, n := range got {
 				all += n
 			}
-			if all > 500 {
-				c.t.Errorf("%d requests in ten seconds: %v", all, got)
-			}
+			expect(c.t, all <= 500, "%d requests in ten seconds: %v", all, got)
 		}
-		if looks != n {
-			c.t.Errorf("%d looks in the end, want one for each of %d locks", looks, n)
-		}
+		expect(c.t, looks == n, "%d looks in the end, want one for each of %d locks", looks, n)
 		c.unlock(holds...)
 	})
 }
@@ -243,8 +231,7 @@ func TestF100_LookIsPutOff(t *testing.T) {
 		m, b := c.open("a"), c.open("b")
 		holds := make([]Hold, n)
 		for i := range holds {
-			holds[i] = exclusive(c.t, m, fmt.Sprintf("many/%d", i)).Acquire(c.t.Context())
-			synctest.Wait()
+			holds[i] = c.acquire(exclusive(c.t, m, fmt.Sprintf("many/%d", i)))
 		}
 		c.held(holds...)
 		last := holds[n-1]

@@ -16,38 +16,33 @@ import (
 // nothing, and the next goroutine has the next turn of the same grant.
 func TestMutexLingers(t *testing.T) {
 	bubble(t, func(c *cluster) {
-		t := c.t
 		x, other := c.mutex("a", withLinger(always)), c.lock("b")
 		start := time.Now()
 		var first Grant
 		for turn := range uint64(3) {
-			h := mustLockMutex(t, x)
+			h := mustLockMutex(c.t, x)
 			if turn == 0 {
 				first = c.holder(h)
 			}
-			wantTurn(t, c.holder(h), first, turn+1)
-			wantErr(t, "unlock", h.Unlock(t.Context()), nil)
-			wantErr(t, "the release", settled(t, "the release", h.Released()), nil)
-			wantState(t, x.lock, state.Retained, 0)
+			wantTurn(c.t, c.holder(h), first, turn+1)
+			wantErr(c.t, "unlock", h.Unlock(c.t.Context()), nil)
+			wantErr(c.t, "the release", settled(c.t, "the release", h.Released()), nil)
+			wantState(c.t, x.lock, state.Retained, 0)
 		}
-		wantErr(t, "do", x.Do(t.Context(), func(_ context.Context, h Hold) error { return h.Err() }), nil)
-		h, err := x.TryLock(t.Context())
-		wantErr(t, "trylock", err, nil)
-		mustRelease(t, h)
-		if d := time.Since(start); d > 0 {
-			t.Errorf("it took %v", d)
-		}
+		wantErr(c.t, "do", x.Do(c.t.Context(), func(_ context.Context, h Hold) error { return h.Err() }), nil)
+		h, err := x.TryLock(c.t.Context())
+		wantErr(c.t, "trylock", err, nil)
+		mustRelease(c.t, h)
+		wantTook(c.t, start, 0, 0)
 		theirs := c.acquire(other)
 		c.held(theirs)
 		waits := c.line(x, 2)
 		c.waitingOnly(waits...)
-		mustRelease(t, theirs)
-		if g := c.holder(waits[0]); g.Turn != 1 || g.Compare(first) <= 0 {
-			t.Errorf("granted %v after %v", g, first)
-		}
-		mustRelease(t, waits[0])
-		mustRelease(t, waits[1])
-		wantErr(t, "yield", wait(t, x.ReleaseIdle()), nil)
+		mustRelease(c.t, theirs)
+		g := c.holder(waits[0])
+		expect(c.t, g.Turn == 1 && g.Compare(first) > 0, "granted %v after %v", g, first)
+		c.unlock(waits[0], waits[1])
+		wantErr(c.t, "yield", wait(c.t, x.ReleaseIdle()), nil)
 		synctest.Wait()
 		c.wantNodes(0)
 	})
@@ -57,16 +52,15 @@ func TestMutexLingers(t *testing.T) {
 // until the process has let others go first.
 func TestMutexTryLockAsTheGateCloses(t *testing.T) {
 	bubble(t, func(c *cluster) {
-		t := c.t
 		x := c.mutex("a", withLinger(always))
-		mustRelease(t, mustLockMutex(t, x))
+		mustRelease(c.t, mustLockMutex(c.t, x))
 		synctest.Wait()
 		r := x.lock.cur.Load()
-		wantState(t, x.lock, state.Retained, 0)
+		wantState(c.t, x.lock, state.Retained, 0)
 
 		// As TryLock does, but for the gate.
 		try := newTurn(x)
-		wantErr(t, "push", x.push(try, true), nil)
+		wantErr(c.t, "push", x.push(try, true), nil)
 		h := newHold(&try.share)
 		host := x.ask()
 		x.exchange(host)
@@ -77,11 +71,10 @@ func TestMutexTryLockAsTheGateCloses(t *testing.T) {
 			}
 		})
 		x.advance(nil)
-		_, err := x.tryTurn(t.Context(), h, host)
-		wantErr(t, "trylock", err, ErrYielding)
-		wantErr(t, "its hold", h.Err(), ErrReleased)
+		wantErr(c.t, "trylock", errOf(x.tryTurn(c.t.Context(), h, host)), ErrYielding)
+		wantErr(c.t, "its hold", h.Err(), ErrReleased)
 		later(time.Second)
-		wantErr(t, "yield", wait(t, x.ReleaseIdle()), nil)
+		wantErr(c.t, "yield", wait(c.t, x.ReleaseIdle()), nil)
 		synctest.Wait()
 		c.wantNodes(0)
 	})

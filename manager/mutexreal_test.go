@@ -39,7 +39,5 @@ func TestRealMutex(t *testing.T) {
 	}
 	all.Wait()
 	t.Logf("%d turns in %d rounds", in.n, len(tokens))
-	if in.n < 6400 {
-		t.Errorf("%d turns, want 6400 at least", in.n)
-	}
+	expect(t, in.n >= 6400, "%d turns, want 6400 at least", in.n)
 }

@@ -4,6 +4,8 @@ package manager
 
 import (
 	"errors"
+	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf16"
@@ -11,27 +13,22 @@ import (
 )
 
 func TestLockPath(t *testing.T) {
-	for _, test := range []struct{ root, name, want string }{
-		{"/holdfast", "jobs", "/holdfast/jobs"},
-		{"/holdfast", "/jobs", "/holdfast/jobs"}, // one leading slash is ignored
-		{"/holdfast", "jobs/nightly/eu", "/holdfast/jobs/nightly/eu"},
-		{"/a/b", "c", "/a/b/c"},
-		{"/", "jobs", "/jobs"},
-		{"/", "/jobs", "/jobs"},
-		{"/holdfast", "grüße/день/日本", "/holdfast/grüße/день/日本"},
-		{"/holdfast", "with space", "/holdfast/with space"},
-		{"/holdfast", "...", "/holdfast/..."},
-		{"/holdfast", ".hidden", "/holdfast/.hidden"},
-		{"/holdfast", "zookeeper2", "/holdfast/zookeeper2"},
-		{"/holdfast", "lock-", "/holdfast/lock-"},
-		{"/holdfast", "lock-123", "/holdfast/lock-123"}, // not ten digits: not a contender
-		{"/r", strings.Repeat("a", maxPath-len("/r/")), "/r/" + strings.Repeat("a", maxPath-len("/r/"))},
-	} {
-		got, err := lockPath(test.root, test.name)
-		if got != test.want || err != nil {
-			t.Errorf("lockPath(%q, %q) = %q, %v; want %q", test.root, test.name, got, err, test.want)
-		}
+	want := func(root, name, want string) {
+		t.Helper()
+		got, err := lockPath(root, name)
+		expect(t, got == want && err == nil, "lockPath(%q, %q) = %q, %v; want %q", root, name, got, err, want)
 	}
+	for _, name := range []string{
+		"jobs", "jobs/nightly/eu", "grüße/день/日本", "with space", "...", ".hidden", "zookeeper2", "lock-",
+		"lock-123", // not ten digits: not a contender
+		strings.Repeat("a", maxPath-len("/holdfast/")),
+	} {
+		want("/holdfast", name, "/holdfast/"+name)
+	}
+	want("/holdfast", "/jobs", "/holdfast/jobs") // one leading slash is ignored
+	want("/a/b", "c", "/a/b/c")
+	want("/", "jobs", "/jobs")
+	want("/", "/jobs", "/jobs")
 }
 
 func TestF018_BadNames(t *testing.T) {
@@ -75,25 +72,13 @@ func TestF018_BadNames(t *testing.T) {
 }
 
 func TestCheckRoot(t *testing.T) {
-	for root, ok := range map[string]bool{
-		"/":              true,
-		"/holdfast":      true,
-		"/a/b/c":         true,
-		"":               false,
-		"holdfast":       false,
-		"./holdfast":     false,
-		"/holdfast/":     false,
-		"//holdfast":     false,
-		"/a/../b":        false,
-		"/zookeeper/a":   false,
-		"/a\x00":         false,
-		"/a\xff":         false,
-		"/\U0001f512":    false,
-		"/__READ__00000": true,
+	for _, root := range []string{"/", "/holdfast", "/a/b/c", "/__READ__00000"} {
+		wantErr(t, root, checkRoot(root), nil)
+	}
+	for _, root := range []string{
+		"", "holdfast", "./holdfast", "/holdfast/", "//holdfast", "/a/../b", "/zookeeper/a", "/a\x00", "/a\xff", "/\U0001f512",
 	} {
-		if err := checkRoot(root); (err == nil) != ok {
-			t.Errorf("checkRoot(%q) = %v, want ok = %t", root, err, ok)
-		}
+		expect(t, checkRoot(root) != nil, "checkRoot accepts %q", root)
 	}
 }
 
@@ -106,49 +91,48 @@ func TestExclusiveDoesNoIO(t *testing.T) {
 		for _, name := range []string{"", "a//b", "a/..", "zookeeper", "\U0001f512"} {
 			l, err := m.Exclusive(name)
 			var e *Error
-			if l != nil || !errors.Is(err, ErrBadName) || !errors.As(err, &e) || e.Op != "exclusive" || e.Name != name {
-				c.t.Errorf("Exclusive(%q) = %v, %v; want ErrBadName with the operation and the name", name, l, err)
-			}
+			expect(c.t, l == nil && errors.Is(err, ErrBadName) && errors.As(err, &e) && e.Op == "exclusive" && e.Name == name,
+				"Exclusive(%q) = %v, %v; want ErrBadName with the operation and the name", name, l, err)
 		}
-		if l := exclusive(c.t, m, "/good/name"); l.Name() != "good/name" || l.Path() != "/holdfast/good/name" {
-			c.t.Errorf("got name %q, path %q", l.Name(), l.Path())
-		}
+		l := exclusive(c.t, m, "/good/name")
+		expect(c.t, l.Name() == "good/name" && l.Path() == "/holdfast/good/name", "got name %q, path %q", l.Name(), l.Path())
 		n.want("Exclusive", "")
 	})
 }
 
 func TestEscape(t *testing.T) {
-	for _, test := range []struct{ id, want string }{
-		{"", "%"},
-		{"plain-name_1.txt", "plain-name_1.txt"},
-		{"with space", "with space"},
-		{"größe", "größe"},
-		{"日本", "日本"},
-		{"a/b", "a%2Fb"},
-		{"/", "%2F"},
-		{"100%", "100%25"},
-		{"%2F", "%252F"},
-		{"%", "%25"},
-		{".", "%2E"},
-		{"..", "%2E."},
-		{"...", "..."},
-		{"zookeeper", "%7Aookeeper"},
-		{"latch-0000000001", "%6Catch-0000000001"},
-		{"Zookeeper", "Zookeeper"},
-		{"a\x00b\n", "a%00b%0A"},
-		{"\x7f\u0085", "%7F%C2%85"},
-		{"\ue000", "%EE%80%80"},
-		{"\ufffd", "%EF%BF%BD"}, // a valid one, not a sign of a broken encoding
-		{"\xff\xfe", "%FF%FE"},
-		{"\U0001f512", "%F0%9F%94%92"},
-		{"lock-0000000001", "%6Cock-0000000001"},
-		{"_c_00112233445566778899aabbccddeeff-lock-0000000001", "%5Fc_00112233445566778899aabbccddeeff-lock-0000000001"},
-		{"https://example.org/a?b=c", "https:%2F%2Fexample.org%2Fa?b=c"},
-		{strings.Repeat("x", maxEscaped), strings.Repeat("x", maxEscaped)},
+	want := func(id, want string) {
+		t.Helper()
+		got := Escape(id)
+		expect(t, got == want, "Escape(%q) = %q, want %q", id, got, want)
+	}
+	for _, id := range []string{
+		"plain-name_1.txt", "with space", "größe", "日本", "...", "Zookeeper", strings.Repeat("x", maxEscaped),
 	} {
-		if got := Escape(test.id); got != test.want {
-			t.Errorf("Escape(%q) = %q, want %q", test.id, got, test.want)
-		}
+		want(id, id)
+	}
+	for id, escaped := range map[string]string{
+		"":                 "%",
+		"a/b":              "a%2Fb",
+		"/":                "%2F",
+		"100%":             "100%25",
+		"%2F":              "%252F",
+		"%":                "%25",
+		".":                "%2E",
+		"..":               "%2E.",
+		"zookeeper":        "%7Aookeeper",
+		"latch-0000000001": "%6Catch-0000000001",
+		"a\x00b\n":         "a%00b%0A",
+		"\x7f\u0085":       "%7F%C2%85",
+		"\ue000":           "%EE%80%80",
+		"\ufffd":           "%EF%BF%BD", // a valid one, not a sign of a broken encoding
+		"\xff\xfe":         "%FF%FE",
+		"\U0001f512":       "%F0%9F%94%92",
+		"lock-0000000001":  "%6Cock-0000000001",
+		"_c_00112233445566778899aabbccddeeff-lock-0000000001": "%5Fc_00112233445566778899aabbccddeeff-lock-0000000001",
+		"https://example.org/a?b=c":                           "https:%2F%2Fexample.org%2Fa?b=c",
+	} {
+		want(id, escaped)
 	}
 }
 
@@ -168,31 +152,23 @@ func TestEscapeLong(t *testing.T) {
 	} {
 		s := Escape(id)
 		checkEscaped(t, id, s)
-		if other, ok := seen[s]; ok {
-			t.Errorf("Escape gives %q for two ids of %d and %d bytes", s, len(id), len(other))
-		}
+		other, ok := seen[s]
+		expect(t, !ok, "Escape gives %q for two ids of %d and %d bytes", s, len(id), len(other))
 		seen[s] = id
-		if n := min(len(id), 20); strings.HasPrefix(id, "x") && !strings.HasPrefix(s, id[:2]) {
-			t.Errorf("Escape(%q…) = %q does not begin as the id does", id[:n], s)
-		}
+		n := min(len(id), 20)
+		expect(t, !strings.HasPrefix(id, "x") || strings.HasPrefix(s, id[:2]),
+			"Escape(%q…) = %q does not begin as the id does", id[:n], s)
 	}
 }
 
 // checkEscaped checks that s is a legal segment, as the result of Escape for any id is.
 func checkEscaped(t *testing.T, id, s string) {
 	t.Helper()
-	if len(s) > maxEscaped {
-		t.Errorf("Escape(%q) has %d bytes", id, len(s))
-	}
-	if strings.Contains(s, "/") {
-		t.Errorf("Escape(%q) = %q has more than one segment", id, s)
-	}
-	if _, err := lockPath("/holdfast", "a/"+s+"/b"); err != nil {
-		t.Errorf("Escape(%q) = %q is no legal segment: %v", id, s, err)
-	}
-	if !zooKeeperTakes(s) {
-		t.Errorf("Escape(%q) = %q: ZooKeeper refuses it", id, s)
-	}
+	expect(t, len(s) <= maxEscaped, "Escape(%q) has %d bytes", id, len(s))
+	expect(t, !strings.Contains(s, "/"), "Escape(%q) = %q has more than one segment", id, s)
+	_, err := lockPath("/holdfast", "a/"+s+"/b")
+	expect(t, err == nil, "Escape(%q) = %q is no legal segment: %v", id, s, err)
+	expect(t, zooKeeperTakes(s), "Escape(%q) = %q: ZooKeeper refuses it", id, s)
 }
 
 // zooKeeperTakes is ZooKeeper's own check of a path's characters, which are UTF-16
@@ -212,23 +188,11 @@ func zooKeeperTakes(s string) bool {
 // unescape is the inverse of Escape for results that were not cut. That there is one
 // shows that different ids give different segments.
 func unescape(s string) (id string, cut bool) {
-	switch {
-	case s == "%":
+	if s == "%" {
 		return "", false
-	case strings.Contains(s, "%~"): // not the escape of any byte
-		return "", true
 	}
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] != '%' {
-			b.WriteByte(s[i])
-			continue
-		}
-		const digits = "0123456789ABCDEF"
-		b.WriteByte(byte(strings.IndexByte(digits, s[i+1])<<4 | strings.IndexByte(digits, s[i+2])))
-		i += 2
-	}
-	return b.String(), false
+	id, err := url.PathUnescape(s)
+	return id, err != nil // it has a "%~", which is not the escape of any byte
 }
 
 func FuzzEscape(f *testing.F) {
@@ -242,9 +206,8 @@ func FuzzEscape(f *testing.F) {
 	f.Fuzz(func(t *testing.T, id string) {
 		s := Escape(id)
 		checkEscaped(t, id, s)
-		if back, cut := unescape(s); !cut && back != id {
-			t.Errorf("Escape(%q) = %q, which reads %q", id, s, back)
-		}
+		back, cut := unescape(s)
+		expect(t, cut || back == id, "Escape(%q) = %q, which reads %q", id, s, back)
 	})
 }
 
@@ -255,18 +218,13 @@ func FuzzLockPath(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name string) {
 		path, err := lockPath("/holdfast", name)
 		if err != nil {
-			if path != "" || !errors.Is(err, ErrBadName) {
-				t.Errorf("lockPath(%q) = %q, %v", name, path, err)
-			}
+			expect(t, path == "" && errors.Is(err, ErrBadName), "lockPath(%q) = %q, %v", name, path, err)
 			return
 		}
-		if strings.TrimPrefix(path, "/holdfast/") != strings.TrimPrefix(name, "/") {
-			t.Errorf("lockPath(%q) = %q", name, path)
-		}
+		wantEq(t, "the path of "+name, path, "/holdfast/"+strings.TrimPrefix(name, "/"))
 		for segment := range strings.SplitSeq(path[1:], "/") {
-			if segment == "" || segment == "." || segment == ".." || segment == "zookeeper" || !zooKeeperTakes(segment) {
-				t.Errorf("lockPath(%q) = %q, with segment %q", name, path, segment)
-			}
+			expect(t, !slices.Contains([]string{"", ".", "..", "zookeeper"}, segment) && zooKeeperTakes(segment),
+				"lockPath(%q) = %q, with segment %q", name, path, segment)
 		}
 	})
 }
@@ -283,8 +241,8 @@ func TestLockPathForTools(t *testing.T) {
 		{"holdfast", "a", "", ErrBadConfig},
 		{"/holdfast/", "a", "", ErrBadConfig},
 	} {
-		if got, err := LockPath(test.root, test.name); got != test.want || !errors.Is(err, test.err) {
-			t.Errorf("LockPath(%q, %q) = %q, %v; want %q, %v", test.root, test.name, got, err, test.want, test.err)
-		}
+		got, err := LockPath(test.root, test.name)
+		expect(t, got == test.want && errors.Is(err, test.err),
+			"LockPath(%q, %q) = %q, %v; want %q, %v", test.root, test.name, got, err, test.want, test.err)
 	}
 }

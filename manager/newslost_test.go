@@ -59,9 +59,7 @@ func TestF025_WatchBehindAHolderIsLost(t *testing.T) {
 		waits := b.Acquire(c.t.Context())
 		contended := h.Contended()
 		relay(100)
-		if !isClosed(contended) {
-			c.t.Error("the holder has not been told of the contender")
-		}
+		expect(c.t, isClosed(contended), "the holder has not been told of the contender")
 		h.Release()
 		later(time.Second)
 		c.held(waits)
@@ -77,9 +75,8 @@ func TestHeldAndLeftAlone(t *testing.T) {
 		later(time.Minute)
 		sent := c.tally(a.m)
 		later(time.Hour)
-		if got := sent.take("an hour"); got["getChildren2"] > 0 {
-			c.t.Errorf("sent %v", got)
-		}
+		got := sent.take("an hour")
+		expect(c.t, got["getChildren2"] <= 0, "sent %v", got)
 		c.unlock(h)
 	})
 }

@@ -35,8 +35,7 @@ type nodeProbe struct {
 // newNodeProbe connects a probe to servers.
 func newNodeProbe(t *testing.T, synced bool, servers ...*realzk.Server) *nodeProbe {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
+	ctx := withTimeout(t, time.Minute)
 	client, err := zkio.Open(ctx, zkio.Config{
 		Servers: realzk.Addrs(servers...), SessionTimeout: time.Minute, Logger: slog.New(slog.DiscardHandler),
 	})

@@ -75,9 +75,7 @@ func roundsAlive(rounds []weak.Pointer[share]) (n int) {
 func wantCollected(t *testing.T, rounds []weak.Pointer[share], old []oldHandle) {
 	t.Helper()
 	alive := roundsAlive(rounds)
-	if alive > 0 {
-		t.Errorf("%d of %d later rounds are alive", alive, len(rounds))
-	}
+	expect(t, alive <= 0, "%d of %d later rounds are alive", alive, len(rounds))
 	for i, o := range old {
 		runtime.KeepAlive(o.value)
 		old[i] = oldHandle{}

@@ -14,53 +14,50 @@ import (
 // of its process do.
 func TestStateOfLockAll(t *testing.T) {
 	bubble(t, func(c *cluster) {
-		t := c.t
 		m, o := c.open("a"), c.open("b")
-		x, y := exclusive(t, m, "x"), exclusive(t, m, "y")
-		other := mustLock(t, exclusive(t, o, "y"))
-		wantState(t, x, state.Free, 0)
-		w := lockAll(t.Context(), m, x, y)
-		wantState(t, x, state.Fetching, 1)
+		x, y := exclusive(c.t, m, "x"), exclusive(c.t, m, "y")
+		other := mustLock(c.t, exclusive(c.t, o, "y"))
+		wantState(c.t, x, state.Free, 0)
+		w := lockAll(c.t.Context(), m, x, y)
+		wantState(c.t, x, state.Fetching, 1)
 		single := c.acquire(x)
-		wantState(t, x, state.Fetching, 2)
-		mustRelease(t, other)
-		hs := w.wantHeld(t, time.Second)
-		wantState(t, x, state.Retained, 1)
-		wantState(t, y, state.Retained, 1)
-		if s := x.Stats(); s.Phase != state.Retained || s.Holders != 1 {
-			t.Errorf("the counters say %+v", s)
-		}
+		wantState(c.t, x, state.Fetching, 2)
+		mustRelease(c.t, other)
+		hs := w.wantHeld(c.t, time.Second)
+		wantState(c.t, x, state.Retained, 1)
+		wantState(c.t, y, state.Retained, 1)
+		s := x.Stats()
+		expect(c.t, s.Phase == state.Retained && s.Holders == 1, "the counters say %+v", s)
 		again, err := hs[0].Share()
-		wantErr(t, "share", err, nil)
-		wantState(t, x, state.Retained, 2)
+		wantErr(c.t, "share", err, nil)
+		wantState(c.t, x, state.Retained, 2)
 		again.Release()
 		blocked := c.srv.Faults().BlockRequests(session(m))
 		hs.Release()
 		synctest.Wait()
-		wantState(t, x, state.Releasing, 0)
+		wantState(c.t, x, state.Releasing, 0)
 		blocked.Remove()
 		later(2 * time.Second)
-		wantState(t, x, state.Retained, 1)
+		wantState(c.t, x, state.Retained, 1)
 		c.unlock(single)
-		wantState(t, x, state.Free, 0)
-		wantState(t, y, state.Free, 0)
+		wantState(c.t, x, state.Free, 0)
+		wantState(c.t, y, state.Free, 0)
 	})
 }
 
 // ReleaseIdle's future is pending for as long as LockAll, or a reader beside it, holds the lock.
 func TestReleaseIdleOfLockAll(t *testing.T) {
 	each(t, map[string]bool{"LockAll leaves first": false, "the reader leaves first": true}, func(c *cluster, first bool) {
-		t := c.t
 		rw := c.rw("a")
 		l := rw.Reader()
-		wantErr(t, "nothing is held", settled(t, "ReleaseIdle", l.ReleaseIdle()), nil)
-		single := mustLock(t, l)
-		hs := mustLockAll(t, l.m, l, exclusive(t, l.m, "y"))
+		wantErr(c.t, "nothing is held", settled(c.t, "ReleaseIdle", l.ReleaseIdle()), nil)
+		single := mustLock(c.t, l)
+		hs := mustLockAll(c.t, l.m, l, exclusive(c.t, l.m, "y"))
 		gone := l.ReleaseIdle()
 		for i := range 2 {
 			synctest.Wait()
-			pending(t, "an earlier ReleaseIdle", gone)
-			pending(t, "ReleaseIdle", l.ReleaseIdle())
+			pending(c.t, "an earlier ReleaseIdle", gone)
+			pending(c.t, "ReleaseIdle", l.ReleaseIdle())
 			if first == (i == 0) {
 				single.Release()
 			} else {
@@ -68,8 +65,8 @@ func TestReleaseIdleOfLockAll(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		wantErr(t, "both have left", settled(t, "an earlier ReleaseIdle", gone), nil)
-		wantErr(t, "both have left", settled(t, "ReleaseIdle", l.ReleaseIdle()), nil)
+		wantErr(c.t, "both have left", settled(c.t, "an earlier ReleaseIdle", gone), nil)
+		wantErr(c.t, "both have left", settled(c.t, "ReleaseIdle", l.ReleaseIdle()), nil)
 	})
 }
 
@@ -77,54 +74,47 @@ func TestReleaseIdleOfLockAll(t *testing.T) {
 // holds: at once, and without a request.
 func TestOwnAnswersOfLockAll(t *testing.T) {
 	bubble(t, func(c *cluster) {
-		t := c.t
 		m := c.open("a", echo)
-		rw := readWrite(t, m, "pair")
-		x := exclusive(t, m, "x")
-		hs := mustLockAll(t, m, x, rw.Writer())
+		rw := readWrite(c.t, m, "pair")
+		x := exclusive(c.t, m, "x")
+		hs := mustLockAll(c.t, m, x, rw.Writer())
 		later(time.Second)
 		n := c.tally(m)
 		for i, l := range []*Lock{x, rw.Writer(), rw.Reader()} {
 			h := hs[min(i, 1)]
-			g := grantOf(t, h)
+			g := grantOf(c.t, h)
 			for range 3 {
 				for what, ask := range map[string]func() (*Contender, error){
-					"holder":        func() (*Contender, error) { return l.Holder(t.Context()) },
-					"cached holder": func() (*Contender, error) { return l.CachedHolder(t.Context()) },
+					"holder":        func() (*Contender, error) { return l.Holder(c.t.Context()) },
+					"cached holder": func() (*Contender, error) { return l.CachedHolder(c.t.Context()) },
 				} {
 					holder, err := ask()
-					wantErr(t, what, err, nil)
-					if holder == nil || !holder.Own || !holder.Holds || holder.Token != g.Token || holder.Path != g.Path || holder.Label != "a" {
-						t.Errorf("%s of the %s lock: %+v, want the grant %+v", what, l.kind, holder, g)
-					}
+					wantErr(c.t, what, err, nil)
+					expect(c.t, holder != nil && holder.Own && holder.Holds && holder.Token == g.Token && holder.Path == g.Path && holder.Label == "a",
+						"%s of the %s lock: %+v, want the grant %+v", what, l.kind, holder, g)
 				}
-				got := mustAsk(t, l, "?")
-				if string(got.Reply) != "?" || got.Holders != 1 || got.Phase != state.Retained || got.Yielding || !got.From.Own {
-					t.Errorf("the answer about the %s lock: %+v", l.kind, got)
-				}
+				got := mustAsk(c.t, l, "?")
+				expect(c.t, string(got.Reply) == "?" && got.Holders == 1 && got.Phase == state.Retained && !got.Yielding && got.From.Own,
+					"the answer about the %s lock: %+v", l.kind, got)
 			}
 			n.want("questions to itself", "")
 		}
-		wantErr(t, "unlock", hs.Unlock(t.Context()), nil)
-		if holder, err := x.CachedHolder(t.Context()); holder != nil || err != nil {
-			t.Errorf("the holder afterwards: %v, %v", holder, err)
-		}
+		wantErr(c.t, "unlock", hs.Unlock(c.t.Context()), nil)
+		c.wantCached("afterwards", x, "free")
 	})
 }
 
 // Another process is told of callers that wait behind LockAll in the process of the holder.
 func TestAskHolderByLockAll(t *testing.T) {
 	bubble(t, func(c *cluster) {
-		t := c.t
 		m, asker := c.open("a", echo), c.open("b")
-		x, y := exclusive(t, m, "x"), exclusive(t, m, "y")
-		hs := mustLockAll(t, m, x, y)
-		waiters := []Hold{x.Acquire(t.Context()), x.Acquire(t.Context())}
+		x, y := exclusive(c.t, m, "x"), exclusive(c.t, m, "y")
+		hs := mustLockAll(c.t, m, x, y)
+		waiters := []Hold{x.Acquire(c.t.Context()), x.Acquire(c.t.Context())}
 		later(time.Second)
-		got := mustAsk(t, exclusive(t, asker, "x"), "?")
-		if string(got.Reply) != "?" || got.Phase != state.Retained || got.Holders != 1 || got.Waiting != 2 || got.Held < time.Second {
-			t.Errorf("the answer is %+v", got)
-		}
+		got := mustAsk(c.t, exclusive(c.t, asker, "x"), "?")
+		expect(c.t, string(got.Reply) == "?" && got.Phase == state.Retained && got.Holders == 1 && got.Waiting == 2 && got.Held >= time.Second,
+			"the answer is %+v", got)
 		hs.Release()
 		c.held(waiters...)
 		c.unlock(waiters...)

@@ -77,47 +77,33 @@ func TestF055_RealStaleHolderGuards(t *testing.T) {
 		{"amidst, for a moment", func(p *holder, write, node string) bool {
 			p.tell("guard-at-the-brink " + write)
 			p.stopped()
-			if err := s.Delete(node, -1); err != nil {
-				t.Fatal(err)
-			}
+			wantErr(t, "delete", s.Delete(node, -1), nil)
 			return true
 		}, "lost"},
 	} {
 		t.Run(test.what, func(t *testing.T) {
 			path := ownRoot(t)
 			name := path[1:]
-			if err := s.Create(path, nil, nil); err != nil {
-				t.Fatal(err)
-			}
+			wantErr(t, "create", s.Create(path, nil, nil), nil)
 			p := startHolder(t, zk.Addr(), name)
-			if answer := p.ask("guard " + path + " first"); answer != "ok" {
-				t.Fatalf("the holder says %q", answer)
-			}
+			p.says("guard "+path+" first", "ok")
 			h := exclusive(t, m, name).Acquire(t.Context())
 			<-ioOf(h).whereabouts().known().Done()
 			sent := test.stop(p, path+" stale", ioOf(h).position.Load().contender().Path)
 			granted(t, "while the holder stands still", h, 3*holderTimeout)
-			if _, err := h.Guard(t.Context(), zkio.SetOp(path, []byte("second"), 1)); err != nil {
-				t.Errorf("the new holder: %v", err)
-			}
+			wantErr(t, "the new holder", errOf(h.Guard(t.Context(), zkio.SetOp(path, []byte("second"), 1))), nil)
 			p.signal(syscall.SIGCONT)
 			if !sent {
 				p.tell("guard " + path + " stale")
 			}
-			if answer := p.answer(test.what); answer != test.want {
-				t.Errorf("the late write: the process says %q, want %q", answer, test.want)
-			}
-			if answer := p.ask("guard " + path + " stale"); answer != "lost" {
-				t.Errorf("another late write: the process says %q", answer)
-			}
+			wantEq(t, "the late write: the process says", p.answer(test.what), test.want)
+			p.says("guard "+path+" stale", "lost")
 			if data, stat, err := s.Get(path); err != nil || string(data) != "second" || stat.Version != 2 {
 				t.Errorf("the node has %q, version %d, %v", data, stat.Version, err)
 			}
 			wantErr(t, "the new holder", h.Err(), nil)
 			mustRelease(t, h)
-			if answer := p.ask("unlock"); answer != "lost" {
-				t.Errorf("unlock: the process says %q", answer)
-			}
+			p.says("unlock", "lost")
 		})
 	}
 }
@@ -138,9 +124,7 @@ func TestF044_RealHolderIsPaused(t *testing.T) {
 	for _, first := range []string{"err", "reenter", "unlock", "lost"} {
 		name := "paused/" + first
 		p := startHolder(t, zk.Addr(), name)
-		if answer := p.ask("err"); answer != "ok" {
-			t.Fatalf("the holder says %q", answer)
-		}
+		p.says("err", "ok")
 		l := exclusive(t, m, name)
 		h := l.Acquire(t.Context())
 		<-ioOf(h).whereabouts().known().Done()
@@ -154,30 +138,21 @@ func TestF044_RealHolderIsPaused(t *testing.T) {
 	signal(syscall.SIGSTOP)
 	for _, pr := range pairs {
 		granted(t, "while the holder stands still", pr.h, 3*holderTimeout)
-		if g := grantOf(t, pr.h); g.Token <= pr.p.token {
-			t.Errorf("token %d after %d", g.Token, pr.p.token)
-		}
+		g := grantOf(t, pr.h)
+		expect(t, g.Token > pr.p.token, "token %d after %d", g.Token, pr.p.token)
 	}
 	signal(syscall.SIGCONT)
 	for _, pr := range pairs {
-		if answer := pr.p.ask(pr.first); answer != "lost" {
-			t.Errorf("%s: the process that has lost the lock says %q", pr.first, answer)
-		}
+		pr.p.says(pr.first, "lost")
 		want := "lost"
 		if pr.first == "unlock" {
 			want = "released"
 		}
-		if answer := pr.p.ask("unlock"); answer != want {
-			t.Errorf("unlock: the process says %q, want %q", answer, want)
-		}
+		pr.p.says("unlock", want)
 		wantErr(t, "the new holder", pr.h.Err(), nil)
 		mustRelease(t, pr.h)
-		if answer := pr.p.ask("lock"); answer != "ok" {
-			t.Errorf("lock: the process says %q", answer)
-		}
-		if answer := pr.p.ask("close"); answer != "ok" {
-			t.Errorf("close: the process says %q", answer)
-		}
+		pr.p.says("lock", "ok")
+		pr.p.says("close", "ok")
 		mustRelease(t, mustLock(t, pr.l))
 	}
 }

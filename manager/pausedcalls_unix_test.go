@@ -30,9 +30,7 @@ func TestF044_RealFirstCallAfterAPause(t *testing.T) {
 	for _, call := range []string{"err", "grant", "reenter", "share", "lock", "trylock"} {
 		name := "paused while calling/" + call
 		p := startHolder(t, zk.Addr(), name)
-		if answer := p.ask("repeat " + call); answer != "repeating" {
-			t.Fatalf("%s: the process says %q", call, answer)
-		}
+		p.says("repeat "+call, "repeating")
 		<-time.After(20 * time.Millisecond) // in the middle of the calls
 		if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
@@ -42,9 +40,8 @@ func TestF044_RealFirstCallAfterAPause(t *testing.T) {
 	}
 	for _, pr := range pairs {
 		granted(t, "while the holder stands still", pr.h, 3*holderTimeout)
-		if g := grantOf(t, pr.h); g.Token <= pr.p.token {
-			t.Errorf("%s: token %d after %d", pr.call, g.Token, pr.p.token)
-		}
+		g := grantOf(t, pr.h)
+		expect(t, g.Token > pr.p.token, "%s: token %d after %d", pr.call, g.Token, pr.p.token)
 	}
 	// A newcomer that the timer has forestalled queues behind this process, in
 	// vain.
@@ -56,12 +53,10 @@ func TestF044_RealFirstCallAfterAPause(t *testing.T) {
 		}
 		answer := pr.p.answer(pr.call)
 		t.Logf("%s: %q, %v after the pause", pr.call, answer, ms(time.Since(began)))
-		if alternative, ok := late[pr.call]; answer != "lost" && (!ok || !strings.Contains(answer, alternative)) {
-			t.Errorf("%s: the process that has lost the lock says %q", pr.call, answer)
-		}
-		if answer := pr.p.ask("unlock"); answer != "lost" {
-			t.Errorf("%s: unlock: the process says %q", pr.call, answer)
-		}
+		alternative, ok := late[pr.call]
+		expect(t, answer == "lost" || ok && strings.Contains(answer, alternative),
+			"%s: the process that has lost the lock says %q", pr.call, answer)
+		pr.p.says("unlock", "lost")
 		wantErr(t, "the new holder", pr.h.Err(), nil)
 		mustRelease(t, pr.h)
 	}

@@ -52,13 +52,9 @@ func eachPerms(t *testing.T, all []int32, test func(s *backend, perms int32)) {
 func wantSays(t *testing.T, err error, parts ...string) {
 	t.Helper()
 	for _, part := range parts {
-		if !strings.Contains(fmt.Sprint(err), part) {
-			t.Errorf("the error does not say %q:\n%v", part, err)
-		}
+		expect(t, strings.Contains(fmt.Sprint(err), part), "the error does not say %q:\n%v", part, err)
 	}
-	if strings.Contains(fmt.Sprint(err), "\n") {
-		t.Errorf("the error has more than one line:\n%v", err)
-	}
+	expect(t, !strings.Contains(fmt.Sprint(err), "\n"), "the error has more than one line:\n%v", err)
 }
 
 // Open finds out which rights a process lacks under the root, and says so.
@@ -76,9 +72,7 @@ func TestF011_OpenWithoutPermission(t *testing.T) {
 		wantErr(s.t, "open", err, zkio.ErrNoAuth)
 		wantSays(s.t, err, "holdfast: open: ", says[perms], s.root, "not authorized", "Config.Auth is empty", "ACL", "Config.Root")
 		names, _, err := s.session(owner).Children(s.root)
-		if err != nil || len(names) != 0 {
-			s.t.Errorf("the probe left %v, %v", names, err)
-		}
+		expect(s.t, err == nil && len(names) == 0, "the probe left %v, %v", names, err)
 	})
 }
 
@@ -124,9 +118,8 @@ func TestF012_OpenWithWrongCredentials(t *testing.T) {
 					wantSays(s.t, err, "create a node")
 				}
 				for _, secret := range []string{"secret", "sceret"} {
-					if strings.Contains(fmt.Sprint(err), secret) {
-						s.t.Errorf("the error gives the password away:\n%v", err)
-					}
+					expect(s.t, !strings.Contains(fmt.Sprint(err), secret),
+						"the error gives the password away:\n%v", err)
 				}
 				wantHeld(s.t, "the owner", h)
 				mustRelease(s.t, h)
@@ -145,35 +138,26 @@ func TestStrangers(t *testing.T) {
 		z := s.session("stranger:secret")
 		may := func(what string, allowed bool, err error) {
 			s.t.Helper()
-			want := zkio.ErrNoAuth
-			if allowed {
-				want = nil
-			}
-			wantErr(s.t, what, err, want)
+			wantErr(s.t, what, err, map[bool]error{false: zkio.ErrNoAuth, true: nil}[allowed])
 		}
 		read, create := perms&zkio.PermRead != 0, perms&zkio.PermCreate != 0
 		may("delete the node", false, z.Delete(node, -1))
-		_, err := z.Multi(zkio.DeleteOp(node, -1))
-		may("delete the node in a transaction", false, err)
-		_, err = z.Set(node, nil, -1)
-		may("write the node", false, err)
-		_, _, err = z.Get(node)
+		may("delete the node in a transaction", false, errOf(z.Multi(zkio.DeleteOp(node, -1))))
+		may("write the node", false, errOf(z.Set(node, nil, -1)))
+		_, _, err := z.Get(node)
 		may("read the node", read, err)
-		_, err = z.ACL(node)
-		may("read the node's ACL", read, err)
+		may("read the node's ACL", read, errOf(z.ACL(node)))
 		_, _, err = z.Children(dir)
 		may("list the queue", read, err)
 		_, _, err = z.Get(dir)
 		may("read the directory", read, err)
-		_, err = z.Set(dir, []byte("x"), -1)
-		may("write the directory", false, err)
+		may("write the directory", false, errOf(z.Set(dir, []byte("x"), -1)))
 		may("delete the directory", false, z.Delete(dir, -1))
 		may("create a node in the directory", create, z.Create(dir+"/x", nil, nil))
 		may("create a directory", create, z.Create(s.root+"/more", nil, nil))
 		may("delete in the root", false, z.Delete(s.root+"/none", -1))
-		if _, there, err := z.Exists(node); !there || err != nil {
-			s.t.Errorf("the node is there: %v, %v; want true: this takes no right", there, err)
-		}
+		_, there, err := z.Exists(node)
+		expect(s.t, there && err == nil, "the node is there: %v, %v; want true: this takes no right", there, err)
 		wantHeld(s.t, "the holder", h)
 		mustRelease(s.t, h)
 	})
@@ -187,16 +171,12 @@ func TestF011_LockWithoutPermission(t *testing.T) {
 		mustRelease(s.t, mustLock(s.t, s.lock("owner", owned(perms))))
 		l := exclusive(s.t, m, "jobs")
 		other := mustLock(s.t, exclusive(s.t, m, "other"))
-		_, err := l.Lock(s.t.Context())
-		wantErr(s.t, "lock", err, zkio.ErrNoAuth)
-		_, err = l.TryLock(s.t.Context())
-		wantErr(s.t, "trylock", err, zkio.ErrNoAuth)
+		wantErr(s.t, "lock", errOf(l.Lock(s.t.Context())), zkio.ErrNoAuth)
+		wantErr(s.t, "trylock", errOf(l.TryLock(s.t.Context())), zkio.ErrNoAuth)
 		w := l.Acquire(s.t.Context())
-		_, err = w.Granted().Wait(s.t.Context())
-		wantErr(s.t, "acquire", err, zkio.ErrNoAuth)
+		wantErr(s.t, "acquire", errOf(w.Granted().Wait(s.t.Context())), zkio.ErrNoAuth)
 		<-w.Lost()
-		_, err = w.Release().Wait(s.t.Context())
-		wantErr(s.t, "its end", err, zkio.ErrNoAuth)
+		wantErr(s.t, "its end", errOf(w.Release().Wait(s.t.Context())), zkio.ErrNoAuth)
 		wantState(s.t, l, state.Free, 0)
 		wantHeld(s.t, "another lock", other)
 		mustRelease(s.t, other)
@@ -218,15 +198,13 @@ func TestF012_CredentialsSurviveReconnects(t *testing.T) {
 			reconnect()
 			h := mustLock(s.t, l) // creates
 			reconnect()
-			_, err := next.TryLock(s.t.Context())
-			wantErr(s.t, "another's trylock", err, ErrLocked)
+			wantErr(s.t, "another's trylock", errOf(next.TryLock(s.t.Context())), ErrLocked)
 			queued := next.Acquire(s.t.Context())
 			node := grantOf(s.t, h).Path
 			w.cut()
 			mustRelease(s.t, h) // deletes
-			if _, there, err := next.m.client.Session().Exists(node); there || err != nil {
-				s.t.Errorf("the node is there: %v, %v", there, err)
-			}
+			_, there, err := next.m.client.Session().Exists(node)
+			expect(s.t, !there && err == nil, "the node is there: %v, %v", there, err)
 			s.granted(queued)
 			behind := l.Acquire(s.t.Context())
 			s.untilQueued(next, 2)
@@ -235,9 +213,7 @@ func TestF012_CredentialsSurviveReconnects(t *testing.T) {
 			s.granted(behind) // lists and reads
 			mustRelease(s.t, behind)
 		}
-		if n := l.m.client.Stats().Sessions; n != 1 {
-			s.t.Errorf("%d sessions", n)
-		}
+		wantEq(s.t, "sessions", l.m.client.Stats().Sessions, 1)
 	})
 }
 
@@ -255,9 +231,7 @@ func TestF083_ReleaseWithoutPermissionForAWhile(t *testing.T) {
 		_, err := h.Release().Wait(s.t.Context())
 		wantErr(s.t, "release", err, zkio.ErrNoAuth)
 		var e *Error
-		if !errors.As(err, &e) || e.Op != "release" || e.Name != "jobs" {
-			s.t.Errorf("which lock? %v", err)
-		}
+		expect(s.t, errors.As(err, &e) && e.Op == "release" && e.Name == "jobs", "which lock? %v", err)
 		wantState(s.t, l, state.Releasing, 0)
 		waiting, behind := l.Acquire(s.t.Context()), theirs.Acquire(s.t.Context())
 		s.untilQueued(theirs, 2)
@@ -335,9 +309,7 @@ func TestWarnsOfDirectoriesThatAreOpen(t *testing.T) {
 func TestCostOfLookingAtACLs(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		b, m := c.open("b"), c.open("owner", owned(0))
-		if n := m.client.Stats().Sent["getACL"]; n != 1 {
-			c.t.Errorf("Open asks %d times", n)
-		}
+		wantEq(c.t, "requests of Open for ACLs", m.client.Stats().Sent["getACL"], 1)
 		l, n := exclusive(c.t, m, "jobs"), c.tally(m)
 		c.cycle(l)
 		synctest.Wait()
@@ -351,9 +323,8 @@ func TestCostOfLookingAtACLs(t *testing.T) {
 			c.cycle(exclusive(c.t, m, name))
 		}
 		n.want("once an open one was reported", "delete=2 getACL=1 getData=2 multi=2")
-		if n := c.open("b", func(cfg *Config) { cfg.Root = "/else" }).client.Stats().Sent["getACL"]; n != 0 {
-			c.t.Errorf("without an ACL of its own, Open asks %d times", n)
-		}
+		other := c.open("b", func(cfg *Config) { cfg.Root = "/else" })
+		wantEq(c.t, "those of Open without an ACL of its own", other.client.Stats().Sent["getACL"], 0)
 	})
 }
 
@@ -387,9 +358,8 @@ func TestF083_ReleaseWithoutPermission(t *testing.T) {
 		wantErr(c.t, "unlock", next.Unlock(c.t.Context()), zkio.ErrNoAuth)
 		c.unlock(keep)
 		err := l.m.Shutdown(c.t.Context())
-		if !errors.As(err, new(*Error)) || !strings.Contains(err.Error(), "jobs") {
-			c.t.Errorf("Shutdown does not say which node stayed: %v", err)
-		}
+		expect(c.t, errors.As(err, new(*Error)) && strings.Contains(err.Error(), "jobs"),
+			"Shutdown does not say which node stayed: %v", err)
 		c.wantNodes(0)
 		c.cycle(owner)
 	})

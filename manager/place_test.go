@@ -43,9 +43,7 @@ func TestPlaceTakenBackWhileItIsNoted(t *testing.T) {
 		}
 	}
 	leaver.Wait()
-	if wrong > 0 {
-		t.Errorf("%d times of %d a place was taken back, but callers are told of it", wrong, times)
-	}
+	expect(t, wrong <= 0, "%d times of %d a place was taken back, but callers are told of it", wrong, times)
 }
 
 // A caller asks for the place just while a step notes it, or while the last caller

@@ -69,9 +69,8 @@ func TestDecide(t *testing.T) {
 		{"a look at our node is due", last, true, none, due, 1, doLookAtOwn},
 		{"a look is due, but the node has a watch", last, true, none, notDue, 1, doPark},
 	} {
-		if got := decide(test.plan, test.armed, test.news, test.own, test.conn); got != test.want {
-			t.Errorf("%s: %v, want %v", test.what, got, test.want)
-		}
+		got := decide(test.plan, test.armed, test.news, test.own, test.conn)
+		expect(t, got == test.want, "%s: %v, want %v", test.what, got, test.want)
 	}
 }
 
@@ -88,9 +87,8 @@ func TestOutdated(t *testing.T) {
 		{"it was deleted", heard{armed: true, gone: 1}, false},
 		{"it was written to", heard{armed: true, changed: true}, false},
 	} {
-		if got := test.was.outdated().armed; got != test.want {
-			t.Errorf("%s: taken over %t, want %t", test.what, got, test.want)
-		}
+		got := test.was.outdated().armed
+		expect(t, got == test.want, "%s: taken over %t, want %t", test.what, got, test.want)
 	}
 }
 
@@ -635,7 +633,6 @@ func TestDecideEverywhere(t *testing.T) {
 		})
 	}
 	t.Logf("%d queues, %d situations, %d steps, %d of them grants", initial, len(seen), decisions, entered)
-	if initial < 50/nth || entered < 1000/nth {
-		t.Errorf("only %d queues and %d grants: the test no longer covers what it says", initial, entered)
-	}
+	expect(t, initial >= 50/nth && entered >= 1000/nth,
+		"only %d queues and %d grants: the test no longer covers what it says", initial, entered)
 }

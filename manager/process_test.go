@@ -234,6 +234,12 @@ func (h *holder) ask(what string) string {
 	return h.answer(what)
 }
 
+// says checks the answer to a command.
+func (h *holder) says(what, want string) {
+	h.t.Helper()
+	wantEq(h.t, "the process's answer to "+what, h.ask(what), want)
+}
+
 // tell sends the process a command.
 func (h *holder) tell(what string) {
 	h.t.Helper()
@@ -256,8 +262,7 @@ func (h *holder) kill() {
 	if h.cmd.ProcessState != nil {
 		return
 	}
-	if err := h.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		h.t.Error(err)
-	}
+	err := h.cmd.Process.Kill()
+	expect(h.t, err == nil || errors.Is(err, os.ErrProcessDone), "%v", err)
 	_ = h.cmd.Wait() // it reports the kill
 }

@@ -3,7 +3,6 @@
 package manager
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -41,17 +40,14 @@ func TestMutualExclusion(t *testing.T) {
 			}
 		}
 		wg.Wait()
-		if r.Entries() != processes*goroutines*times || r.Tokens() < processes {
-			c.t.Errorf("%d entries in %d rounds", r.Entries(), r.Tokens())
-		}
+		expect(c.t, r.Entries() == processes*goroutines*times && r.Tokens() >= processes,
+			"%d entries in %d rounds", r.Entries(), r.Tokens())
 		var grants uint64
 		for _, l := range locks {
 			wantState(c.t, l, state.Free, 0)
 			grants += l.Stats().Grants
 		}
-		if grants != uint64(r.Tokens()) {
-			c.t.Errorf("%d grants, but %d tokens", grants, r.Tokens())
-		}
+		expect(c.t, grants == uint64(r.Tokens()), "%d grants, but %d tokens", grants, r.Tokens())
 		c.wantNodes(0)
 	})
 }
@@ -79,13 +75,12 @@ func TestNodes(t *testing.T) {
 		l := c.lock("billing")
 		h := mustLock(c.t, l)
 		g := grantOf(c.t, h)
-		if name := strings.TrimPrefix(g.Path, dir+"/"); !regexp.MustCompile(`^_c_[0-9a-f]{32}-lock-0{10}$`).MatchString(name) {
-			c.t.Errorf("the node is called %q", name)
-		}
+		name := strings.TrimPrefix(g.Path, dir+"/")
+		expect(c.t, regexp.MustCompile(`^_c_[0-9a-f]{32}-lock-0{10}$`).MatchString(name),
+			"the node is called %q", name)
 		_, stat, ok := c.srv.Get(g.Path)
-		if !ok || stat.EphemeralOwner != session(l.m) || g.Session != session(l.m) || g.Token != uint64(stat.Czxid) {
-			c.t.Errorf("the node is %+v, the grant %+v", stat, g)
-		}
+		expect(c.t, ok && stat.EphemeralOwner == session(l.m) && g.Session == session(l.m) && g.Token == uint64(stat.Czxid),
+			"the node is %+v, the grant %+v", stat, g)
 		made := time.Now()
 		time.Sleep(time.Second)
 		_, err := c.lock("b").TryLock(c.t.Context())
@@ -93,13 +88,11 @@ func TestNodes(t *testing.T) {
 		if !errors.As(err, &e) || e.Ahead == nil {
 			c.t.Fatalf("trylock: %v, want it to say who is ahead", err)
 		}
-		if who := e.Ahead; who.Label != "billing" || who.Host == "" || who.PID == 0 || !who.Since.Equal(made) {
-			c.t.Errorf("the node says %+v", who)
-		}
+		who := e.Ahead
+		expect(c.t, who.Label == "billing" && who.Host != "" && who.PID != 0 && who.Since.Equal(made),
+			"the node says %+v", who)
 		c.unlock(h)
-		if c.srv.Exists(g.Path) {
-			c.t.Error("the node is still there")
-		}
+		expect(c.t, !c.srv.Exists(g.Path), "the node is still there")
 	})
 }
 
@@ -119,16 +112,15 @@ func TestF016_PersistentContender(t *testing.T) {
 		l := test.take(c)
 		_, err := l.TryLock(c.t.Context())
 		var e *Error
-		if !errors.As(err, &e) || !errors.Is(err, ErrLocked) || e.Ahead == nil || !e.Ahead.Persistent {
-			c.t.Errorf("got %v, want ErrLocked that says that the node stays", err)
-		}
+		expect(c.t, errors.As(err, &e) && errors.Is(err, ErrLocked) && e.Ahead != nil && e.Ahead.Persistent,
+			"got %v, want ErrLocked that says that the node stays", err)
 		wantSays(c.t, err, "its node "+node+" is not ephemeral")
 		h := l.Acquire(c.t.Context())
 		later(time.Minute)
 		c.waiting(h)
-		if lines := c.log.with("WARN holdfast: waiting for a contender whose node is not ephemeral"); len(lines) == 0 || len(lines) > 2 || !strings.Contains(lines[0], node) {
-			c.t.Errorf("logged %q, want one line a round that names %s", lines, node)
-		}
+		lines := c.log.with("WARN holdfast: waiting for a contender whose node is not ephemeral")
+		expect(c.t, len(lines) != 0 && len(lines) <= 2 && strings.Contains(lines[0], node),
+			"logged %q, want one line a round that names %s", lines, node)
 		c.remove(node)
 		c.held(h)
 		c.unlock(h)
@@ -174,8 +166,7 @@ func TestF014_SequenceRunsOut(t *testing.T) {
 		}
 		c.unlock(h)
 		c.crowd().node(hex32+"__lock__2147483647", []byte("kazoo")...)
-		_, err := a.Lock(c.t.Context())
-		wantErr(c.t, "with a foreign contender", err, ErrSequenceExhausted)
+		wantErr(c.t, "with a foreign contender", errOf(a.Lock(c.t.Context())), ErrSequenceExhausted)
 		synctest.Wait()
 		c.wantNodes(1)
 		wantState(c.t, a, state.Free, 0)
@@ -189,9 +180,10 @@ func TestTenureOfNanosecond(t *testing.T) {
 	if err := c.srv.CreateAll(dir+"/stranger", nil); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-	defer cancel()
+	ctx := withTimeout(t, 2*time.Second)
 	if _, err := l.Lock(ctx); err != nil {
-		t.Errorf("%v, after these requests: %v", err, c.takeCounts())
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		t.Errorf("%v, after these requests: %v", err, c.counts)
 	}
 }

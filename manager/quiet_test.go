@@ -24,20 +24,17 @@ func TestWaitersKeepQuiet(t *testing.T) {
 		later(sixth)
 		c.takeCounts()
 		later(beats * sixth)
-		if n := c.takeCounts()[prove]; n < 2*beats-2 || n > 2*beats+2 {
-			c.t.Errorf("%d proofs by four processes in %d sixths of the timeout, want two in each", n, beats)
-		}
+		n := c.takeCounts()[prove]
+		expect(c.t, n >= 2*beats-2 && n <= 2*beats+2,
+			"%d proofs by four processes in %d sixths of the timeout, want two in each", n, beats)
 
 		mustRelease(c.t, h)
 		synctest.Wait()
 		c.wantCounts("the next grant, which needs no proof, and the new next in line", map[verb]int{prove: 1})
 		wantErr(c.t, "the next in line", waiting[0].Err(), nil)
-		if !d.m.client.Session().Lease().InForce() {
-			c.t.Error("the next in line has no lease")
-		}
-		if e.m.client.Session().Lease().InForce() {
-			c.t.Error("the last waiter has a lease that it does not need")
-		}
+		expect(c.t, d.m.client.Session().Lease().InForce(), "the next in line has no lease")
+		expect(c.t, !e.m.client.Session().Lease().InForce(),
+			"the last waiter has a lease that it does not need")
 		mustRelease(c.t, waiting[0])
 		<-waiting[1].Granted().Done()
 		wantErr(c.t, "the waiter further back", waiting[1].Err(), nil)

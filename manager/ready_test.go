@@ -55,52 +55,45 @@ func TestF102_Ready(t *testing.T) {
 			want: []error{ErrClosed}, lost: true,
 		},
 	} {
-		t.Run(test.what, func(t *testing.T) {
-			bubble(t, func(c *cluster) {
-				a, b := c.lock("a"), c.lock("b")
-				ahead := mustLock(c.t, a)
-				ctx, cancel := context.WithCancelCause(c.t.Context())
-				defer cancel(nil)
-				ctx, stop := context.WithTimeout(ctx, time.Minute)
-				defer stop()
-				h, other := b.Acquire(ctx), b.Acquire(c.t.Context())
-				ready, again, beside := h.Ready(), h.Ready(), other.Ready()
-				synctest.Wait()
-				pending(c.t, "ready", ready)
+		subtest(t, test.what, func(c *cluster) {
+			a, b := c.lock("a"), c.lock("b")
+			ahead := mustLock(c.t, a)
+			ctx, cancel := context.WithCancelCause(c.t.Context())
+			defer cancel(nil)
+			ctx, stop := context.WithTimeout(ctx, time.Minute)
+			defer stop()
+			h, other := b.Acquire(ctx), b.Acquire(c.t.Context())
+			ready, again, beside := h.Ready(), h.Ready(), other.Ready()
+			synctest.Wait()
+			pending(c.t, "ready", ready)
 
-				test.then(c, ahead, h, cancel)
-				synctest.Wait()
-				for _, f := range []*futures.Future[Grant]{ready, again} {
-					g, err, ok := f.Poll()
-					if !ok {
-						c.t.Fatal("ready is pending")
-					}
-					for _, want := range test.want {
-						wantErr(c.t, "ready", err, want)
-					}
-					if len(test.want) == 0 && (err != nil || g != grantOf(c.t, h)) {
-						c.t.Errorf("ready: %v, %v", g, err)
-					}
+			test.then(c, ahead, h, cancel)
+			synctest.Wait()
+			for _, f := range []*futures.Future[Grant]{ready, again} {
+				g, err, ok := f.Poll()
+				if !ok {
+					c.t.Fatal("ready is pending")
 				}
-				if err := h.Err(); (err != nil) != test.lost {
-					c.t.Errorf("the hold: %v", err)
+				for _, want := range test.want {
+					wantErr(c.t, "ready", err, want)
 				}
-				if _, err, ok := h.Ready().Poll(); !ok || (err != nil) != test.lost {
-					c.t.Errorf("Ready, asked now: %v, %t", err, ok)
-				}
-				if left := b.cur.Load().io().signals().waitsFor(); left > 1 {
-					c.t.Errorf("%d waits are kept, want that of the other caller", left)
-				}
-				h.Release()
-				ahead.Release()
-				synctest.Wait()
-				if err := other.Err(); err == nil {
-					wantErr(c.t, "the other caller's ready", settled(c.t, "ready", beside), nil)
-				} else {
-					wantErr(c.t, "the other caller's ready", settled(c.t, "ready", beside), test.want[0])
-				}
-				other.Release()
-			})
+				expect(c.t, len(test.want) != 0 || err == nil && g == grantOf(c.t, h),
+					"ready: %v, %v", g, err)
+			}
+			_, err, ok := h.Ready().Poll()
+			expect(c.t, (h.Err() != nil) == test.lost, "the hold: %v", h.Err())
+			expect(c.t, ok && (err != nil) == test.lost, "Ready, asked now: %v, %t", err, ok)
+			left := b.cur.Load().io().signals().waitsFor()
+			expect(c.t, left <= 1, "%d waits are kept, want that of the other caller", left)
+			h.Release()
+			ahead.Release()
+			synctest.Wait()
+			if err := other.Err(); err == nil {
+				wantErr(c.t, "the other caller's ready", settled(c.t, "ready", beside), nil)
+			} else {
+				wantErr(c.t, "the other caller's ready", settled(c.t, "ready", beside), test.want[0])
+			}
+			other.Release()
 		})
 	}
 }
@@ -126,12 +119,9 @@ func (l *callbackList) len() (n int) {
 func TestReadyOfAGrantedHold(t *testing.T) {
 	l := retained(t)
 	h := l.Acquire(t.Context())
-	if h.Ready() != h.Granted() {
-		t.Error("another future")
-	}
-	if n := testing.AllocsPerRun(1000, func() { h.Ready() }); n > 0 {
-		t.Errorf("%v allocations", n)
-	}
+	expect(t, h.Ready() == h.Granted(), "another future")
+	n := testing.AllocsPerRun(1000, func() { h.Ready() })
+	expect(t, n <= 0, "%v allocations", n)
 	h.Release()
 	wantErr(t, "released", settled(t, "ready", h.Ready()), ErrReleased)
 	wantErr(t, "zero", settled(t, "ready", Hold{}.Ready()), ErrReleased)
@@ -166,9 +156,8 @@ func TestF102_ReadyAndWithdrawal(t *testing.T) {
 			}
 		}
 		err := settled(t, "ready", ready)
-		if (err == nil) != (h.Err() == nil) {
-			t.Errorf("grant before step %d: ready says %v, the hold %v", grantAt, err, h.Err())
-		}
+		expect(t, (err == nil) == (h.Err() == nil),
+			"grant before step %d: ready says %v, the hold %v", grantAt, err, h.Err())
 		if err != nil {
 			wantErr(t, "ready", err, context.Canceled)
 		}
@@ -176,9 +165,7 @@ func TestF102_ReadyAndWithdrawal(t *testing.T) {
 		h.Release()
 		mustRelease(t, other)
 	}
-	if len(outcomes) != 2 {
-		t.Errorf("outcomes %v: one is missing", outcomes)
-	}
+	expect(t, len(outcomes) == 2, "outcomes %v: one is missing", outcomes)
 }
 
 // The error of a hold that was withdrawn says why, and does not say that it was
@@ -187,8 +174,7 @@ func TestWithdrawnHoldSaysWhy(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		a, b := c.lock("a"), c.lock("b")
 		h := mustLock(c.t, a)
-		ctx, cancel := context.WithTimeout(c.t.Context(), time.Second)
-		defer cancel()
+		ctx := withTimeout(c.t, time.Second)
 		waits := b.Acquire(ctx)
 		inside, stop := waits.Context(c.t.Context())
 		defer stop()
@@ -200,9 +186,7 @@ func TestWithdrawnHoldSaysWhy(t *testing.T) {
 			"hold": waits.Err(), "grant": grantErr, "reenter": reenterErr, "unlock": waits.Unlock(c.t.Context()),
 			"release": settled(c.t, "release", waits.Release()), "acquire": settled(c.t, "ready", waits.Ready()),
 		} {
-			if err == nil || err.Error() != "holdfast: "+op+" "+want {
-				c.t.Errorf("%s: %v", op, err)
-			}
+			expect(c.t, err != nil && err.Error() == "holdfast: "+op+" "+want, "%s: %v", op, err)
 			wantErr(c.t, op, err, ErrReleased)
 		}
 		wantErr(c.t, "its context", context.Cause(inside), context.DeadlineExceeded)

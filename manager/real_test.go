@@ -79,8 +79,7 @@ func openReal(t *testing.T, server, label string, with ...func(*Config)) *Manage
 	for _, f := range with {
 		f(&cfg)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
+	ctx := withTimeout(t, time.Minute)
 	m, err := Open(ctx, cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -96,8 +95,7 @@ func openReal(t *testing.T, server, label string, with ...func(*Config)) *Manage
 // granted waits for the grant of h.
 func granted(t *testing.T, what string, h Hold, within time.Duration) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), within)
-	defer cancel()
+	ctx := withTimeout(t, within)
 	if _, err := h.Granted().Wait(ctx); err != nil {
 		t.Fatalf("%s: %v", what, err)
 	}
@@ -169,9 +167,7 @@ func TestRealReconnects(t *testing.T) {
 					r.enter(l.m, h)
 					<-time.After(rand.N(3 * time.Millisecond)) // work under the lock
 					r.leave(h)
-					if err := h.Unlock(t.Context()); err != nil {
-						t.Errorf("unlock: %v", err)
-					}
+					mustRelease(t, h)
 				}
 			})
 		}
@@ -188,9 +184,8 @@ func TestRealReconnects(t *testing.T) {
 	close(done)
 	wg.Wait()
 	for _, l := range locks {
-		if s := l.m.client.Stats(); s.Sessions != 1 {
-			t.Errorf("%d sessions", s.Sessions)
-		}
+		s := l.m.client.Stats()
+		expect(t, s.Sessions == 1, "%d sessions", s.Sessions)
 		wantState(t, l, state.Free, 0)
 	}
 	t.Logf("%d entries in %d rounds with %d reconnects", r.Entries(), r.Tokens(), reconnects)
@@ -249,15 +244,14 @@ func TestF087_RealHolderIsKilled(t *testing.T) {
 	p := startHolder(t, zk.Addr(), "jobs")
 	h := l.Acquire(t.Context())
 	<-ioOf(h).whereabouts().known().Done()
-	if pl := ioOf(h).position.Load(); pl.contender().Label != "holder" || pl.contender().PID != p.cmd.Process.Pid {
-		t.Errorf("ahead is %v, want the process %d", pl.ahead, p.cmd.Process.Pid)
-	}
+	pl := ioOf(h).position.Load()
+	expect(t, pl.contender().Label == "holder" && pl.contender().PID == p.cmd.Process.Pid,
+		"ahead is %v, want the process %d", pl.ahead, p.cmd.Process.Pid)
 	p.kill()
 	start := time.Now()
 	granted(t, "after the holder's death", h, 3*holderTimeout)
 	t.Logf("the lock was free %v after its holder was killed", time.Since(start).Round(time.Millisecond))
-	if g := grantOf(t, h); g.Token <= p.token {
-		t.Errorf("token %d after %d", g.Token, p.token)
-	}
+	g := grantOf(t, h)
+	expect(t, g.Token > p.token, "token %d after %d", g.Token, p.token)
 	mustRelease(t, h)
 }

@@ -25,36 +25,31 @@ func TestF106_ForeignRecipe(t *testing.T) {
 		{guid + "lock-0000000000", ""}, // a contender
 	} {
 		for _, before := range []bool{true, false} {
-			t.Run(test.node, func(t *testing.T) {
-				bubble(t, func(c *cluster) {
-					a, other := c.lock("a"), c.crowd()
-					make := func() string { return other.node(test.node) }
-					path := ""
-					if before {
-						path = make()
+			subtest(t, test.node, func(c *cluster) {
+				a, other := c.lock("a"), c.crowd()
+				make := func() string { return other.node(test.node) }
+				path := ""
+				if before {
+					path = make()
+				}
+				h := c.acquire(a)
+				if !before {
+					later(time.Second)
+					path = make()
+				}
+				later(time.Minute)
+				n := len(c.log.with("WARN holdfast: another kind of lock"))
+				expect(c.t, n != 0 || test.recipe == "", "not logged while the lock is held")
+				for range 3 {
+					if _, err := h.Grant(); err == nil {
+						mustRelease(c.t, h)
+						h = c.acquire(a)
 					}
-					h := c.acquire(a)
-					if !before {
-						later(time.Second)
-						path = make()
-					}
-					later(time.Minute)
-					if n := len(c.log.with("WARN holdfast: another kind of lock")); n == 0 && test.recipe != "" {
-						c.t.Error("not logged while the lock is held")
-					}
-					for range 3 {
-						if _, err := h.Grant(); err == nil {
-							mustRelease(c.t, h)
-							h = c.acquire(a)
-						}
-					}
-					lines := c.log.with("WARN holdfast: another kind of lock")
-					if test.recipe == "" && len(lines) != 0 || test.recipe != "" &&
-						(len(lines) != 1 || !strings.Contains(lines[0], test.recipe) || !strings.Contains(lines[0], "node="+path) || !strings.Contains(lines[0], "lock=jobs")) {
-						c.t.Errorf("logged: %q", lines)
-					}
-					h.Release()
-				})
+				}
+				lines := c.log.with("WARN holdfast: another kind of lock")
+				expect(c.t, (test.recipe != "" || len(lines) == 0) && (test.recipe == "" || len(lines) == 1 && strings.Contains(lines[0], test.recipe) && strings.Contains(lines[0], "node="+path) && strings.Contains(lines[0], "lock=jobs")),
+					"logged: %q", lines)
+				h.Release()
 			})
 		}
 	}

@@ -20,18 +20,12 @@ func TestSameNameSameLock(t *testing.T) {
 		m := c.open("a")
 		l := exclusive(c.t, m, "jobs/nightly")
 		for _, name := range []string{"jobs/nightly", "/jobs/nightly"} {
-			if exclusive(c.t, m, name) != l {
-				c.t.Errorf("%q is another lock", name)
-			}
+			expect(c.t, exclusive(c.t, m, name) == l, "%q is another lock", name)
 		}
 		for _, name := range []string{"jobs", "jobs/nightly/eu", "jobs/Nightly", "nightly"} {
-			if exclusive(c.t, m, name) == l {
-				c.t.Errorf("%q is the same lock", name)
-			}
+			expect(c.t, exclusive(c.t, m, name) != l, "%q is the same lock", name)
 		}
-		if exclusive(c.t, c.open("b"), "jobs/nightly") == l {
-			c.t.Error("two managers share a lock")
-		}
+		expect(c.t, exclusive(c.t, c.open("b"), "jobs/nightly") != l, "two managers share a lock")
 		var wg sync.WaitGroup
 		locks := make([]*Lock, 50)
 		for i := range locks {
@@ -69,14 +63,11 @@ func TestF076_ForgottenLocksAreCollected(t *testing.T) {
 			runtime.GC()
 		}
 	}
-	if n := len(m.locks); n > 10_000 {
-		t.Errorf("%d entries are left of 20000 locks, %d of which have references", n, len(kept))
-	}
+	n := len(m.locks)
+	expect(t, n <= 10_000, "%d entries are left of 20000 locks, %d of which have references", n, len(kept))
 	runtime.GC()
 	for name, l := range kept {
-		if exclusive(t, m, name) != l {
-			t.Errorf("%s, which has a reference, was made anew", name)
-		}
+		expect(t, exclusive(t, m, name) == l, "%s, which has a reference, was made anew", name)
 	}
 }
 
@@ -87,32 +78,27 @@ func TestBusyLocksAreNotCollected(t *testing.T) {
 		if phase.name == "free" {
 			continue
 		}
-		t.Run(phase.name, func(t *testing.T) {
-			bubble(t, func(c *cluster) {
-				s := &scene{cluster: c, a: c.lock("a"), b: c.lock("b")}
-				m, p := s.a.m, weak.Make(s.a)
-				phase.enter(s)
-				s.h.Granted()
-				s.h.Released()
-				s.a, s.h = nil, Hold{}
-				for range 5 {
-					runtime.GC()
-				}
-				synctest.Wait()
-				l := p.Value()
-				if l == nil {
-					c.t.Fatal("the lock was collected")
-				}
-				if exclusive(c.t, m, "jobs") != l {
-					c.t.Error("the name has another lock now")
-				}
-				if phase, _ := l.State(); phase == state.Free {
-					c.t.Error("the lock is free")
-				}
-				if s.stop != nil {
-					s.stop.goOn()
-				}
-			})
+		subtest(t, phase.name, func(c *cluster) {
+			s := &scene{cluster: c, a: c.lock("a"), b: c.lock("b")}
+			m, p := s.a.m, weak.Make(s.a)
+			phase.enter(s)
+			s.h.Granted()
+			s.h.Released()
+			s.a, s.h = nil, Hold{}
+			for range 5 {
+				runtime.GC()
+			}
+			synctest.Wait()
+			l := p.Value()
+			if l == nil {
+				c.t.Fatal("the lock was collected")
+			}
+			expect(c.t, exclusive(c.t, m, "jobs") == l, "the name has another lock now")
+			now, _ := l.State()
+			expect(c.t, now != state.Free, "the lock is free")
+			if s.stop != nil {
+				s.stop.goOn()
+			}
 		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -63,9 +64,8 @@ func TestF071_OneTripPerRound(t *testing.T) {
 				}
 			}
 			s := l.Stats()
-			if s.Rounds != before.Rounds+1 || s.Grants != before.Grants+1 || s.Joins+s.Entries != before.Joins+before.Entries+goroutines-1 {
-				c.t.Errorf("stats went from %+v to %+v", before, s)
-			}
+			expect(c.t, s.Rounds == before.Rounds+1 && s.Grants == before.Grants+1 && s.Joins+s.Entries == before.Joins+before.Entries+goroutines-1,
+				"stats went from %+v to %+v", before, s)
 
 			c.takeCounts()
 			released := make([]*futures.Future[struct{}], goroutines)
@@ -108,90 +108,75 @@ func words(l *Lock) string {
 // The chain of rounds behind one that is being released. A round may not queue
 // before its predecessor is released.
 func TestChain(t *testing.T) {
-	closed := &Error{Op: "test", Err: ErrClosed}
-	arrive := func(l *Lock) Hold { return l.Acquire(context.Background()) }
-	for _, test := range []struct {
-		what string
-		do   func(t *testing.T, l *Lock)
-		want string
-	}{
-		{"no arrival", func(*testing.T, *Lock) {}, "releasing/0 "},
-		{"one arrives", func(_ *testing.T, l *Lock) { arrive(l).Granted() }, "releasing/0 fetching/1 "},
-		{"three arrive", func(_ *testing.T, l *Lock) { keep(arrive(l), arrive(l), arrive(l)) }, "releasing/0 fetching/3 "},
-		{"one of two leaves", func(_ *testing.T, l *Lock) { keep(arrive(l)); arrive(l).Release() }, "releasing/0 fetching/1 "},
-		{"all leave", func(_ *testing.T, l *Lock) { arrive(l).Release() }, "releasing/0 fetching/0 "},
-		{"all leave, one comes back", func(_ *testing.T, l *Lock) { arrive(l).Release(); keep(arrive(l)) }, "releasing/0 fetching/1 "},
-		{"a waiting round fails", func(_ *testing.T, l *Lock) { h := arrive(l); h.share.fail(closed) }, "releasing/0 releasing/0 "},
-		{"a failed round takes no arrivals", func(_ *testing.T, l *Lock) {
-			h := arrive(l)
-			h.share.fail(closed)
-			keep(arrive(l), arrive(l))
-		}, "releasing/0 releasing/0 fetching/2 "},
-		{"several fail in a row", func(_ *testing.T, l *Lock) {
-			for range 3 {
-				arrive(l).share.fail(closed)
-			}
-			keep(arrive(l))
-		}, "releasing/0 releasing/0 releasing/0 releasing/0 fetching/1 "},
-		{"an abandoned round fails", func(_ *testing.T, l *Lock) {
-			h := arrive(l)
-			h.Release()
-			h.share.fail(closed)
-			keep(arrive(l))
-		}, "releasing/0 releasing/0 fetching/1 "},
-		{"a free round cannot fail", func(t *testing.T, l *Lock) {
-			n := l.cur.Load().following()
-			n.fail(closed)
-			if isClosed(n.io().signals().lost.Future().Done()) {
-				t.Error("it failed")
-			}
-		}, "releasing/0 free/0 "},
-		{"a round that is over cannot fail", func(t *testing.T, l *Lock) {
-			r := l.cur.Load()
-			r.fail(closed)
-			r.failPending(closed)
-			if isClosed(r.io().signals().lost.Future().Done()) {
-				t.Error("it failed")
-			}
-		}, "releasing/0 "},
-		{"the holds of a failed round touch nothing", func(_ *testing.T, l *Lock) {
-			a, b := arrive(l), arrive(l)
-			a.share.fail(closed)
-			keep(arrive(l))
-			a.Release()
-			b.Release()
-			b.Release()
-		}, "releasing/0 releasing/0 fetching/1 "},
-		{"behind a closed gate", func(_ *testing.T, l *Lock) {
-			h := arrive(l)
-			h.share.flags.Set(state.GateClosed)
-			keep(arrive(l), arrive(l))
-		}, "releasing/0 fetching/1 fetching/2 "},
-		{"the first may start a round whose gate is closed", func(_ *testing.T, l *Lock) {
-			l.cur.Load().following().flags.Set(state.GateClosed)
-			keep(arrive(l), arrive(l))
-		}, "releasing/0 fetching/1 fetching/1 "},
-		{"share passes a closed gate", func(t *testing.T, l *Lock) {
-			h := arrive(l)
-			h.share.flags.Set(state.GateClosed)
-			if _, err := h.Share(); err != nil {
-				t.Error(err)
-			}
-		}, "releasing/0 fetching/2 "},
+	for what, test := range map[string]struct{ history, want string }{
+		"no arrival":                                {"", "releasing/0 "},
+		"one arrives":                               {"arrive ask", "releasing/0 fetching/1 "},
+		"three arrive":                              {"arrive arrive arrive", "releasing/0 fetching/3 "},
+		"one of two leaves":                         {"arrive arrive leave", "releasing/0 fetching/1 "},
+		"all leave":                                 {"arrive leave", "releasing/0 fetching/0 "},
+		"all leave, one comes back":                 {"arrive leave arrive", "releasing/0 fetching/1 "},
+		"a waiting round fails":                     {"arrive fail", "releasing/0 releasing/0 "},
+		"a failed round takes no arrivals":          {"arrive fail arrive arrive", "releasing/0 releasing/0 fetching/2 "},
+		"an abandoned round fails":                  {"arrive leave fail arrive", "releasing/0 releasing/0 fetching/1 "},
+		"a free round cannot fail":                  {"free fails", "releasing/0 free/0 "},
+		"a round that is over cannot fail":          {"over fails", "releasing/0 "},
+		"the holds of a failed round touch nothing": {"arrive arrive fail arrive 1 leave 2 leave leave", "releasing/0 releasing/0 fetching/1 "},
+		"behind a closed gate":                      {"arrive shut arrive arrive", "releasing/0 fetching/1 fetching/2 "},
+		"share passes a closed gate":                {"arrive shut share", "releasing/0 fetching/2 "},
+		"several fail in a row": {
+			"arrive fail arrive fail arrive fail arrive", "releasing/0 releasing/0 releasing/0 releasing/0 fetching/1 ",
+		},
+		"the first may start a round whose gate is closed": {"next shut arrive arrive", "releasing/0 fetching/1 fetching/1 "},
 	} {
-		t.Run(test.what, func(t *testing.T) {
+		t.Run(what, func(t *testing.T) {
 			l, _ := logged(t)
 			setWord(l, state.Pack(state.Releasing, 0))
-			test.do(t, l)
-			if got := words(l); got != test.want {
-				t.Errorf("got %s, want %s", got, test.want)
-			}
+			playChain(t, l, test.history)
+			wantEq(t, "the rounds", words(l), test.want)
 		})
 	}
 }
 
-// keep marks holds that only have to exist.
-func keep(...Hold) {}
+// playChain does what a history says: holds arrive, and the last that has come, or the one
+// whose number stands before, asks for its grant or leaves, or its round fails, or its gate is shut. Or the round
+// that is over, or the one behind it, which is free, fails, which has no effect.
+func playChain(t *testing.T, l *Lock, history string) {
+	t.Helper()
+	closed := &Error{Op: "test", Err: ErrClosed}
+	var holds []Hold
+	var h Hold
+	r := l.cur.Load()
+	for step := range strings.FieldsSeq(history) {
+		switch step {
+		case "arrive":
+			h = l.Acquire(context.Background())
+			holds = append(holds, h)
+		case "ask":
+			h.Granted()
+		case "1", "2":
+			h = holds[step[0]-'1']
+		case "leave":
+			h.Release()
+		case "share":
+			wantErr(t, "share", errOf(h.Share()), nil)
+		case "free", "next":
+			r = r.following()
+		case "shut":
+			if len(holds) > 0 {
+				h.share.flags.Set(state.GateClosed)
+			} else {
+				r.flags.Set(state.GateClosed)
+			}
+		case "fail":
+			h.share.fail(closed)
+		case "over":
+		case "fails":
+			r.fail(closed)
+			r.failPending(closed)
+			expect(t, !isClosed(r.io().signals().lost.Future().Done()), "it failed")
+		}
+	}
+}
 
 // Rounds that fail while their predecessor is being released end in the order of
 // the chain, and the first living one queues.
@@ -223,9 +208,8 @@ func TestChainOfFailedRounds(t *testing.T) {
 		}
 		wantErr(c.t, "the living round", alive.Err(), nil)
 		c.wantCounts("all", map[verb]int{createNode: 1})
-		if got := words(l); got != "retained/1 " {
-			c.t.Errorf("the rounds are %s", got)
-		}
+		got := words(l)
+		expect(c.t, got == "retained/1 ", "the rounds are %s", got)
 		mustRelease(c.t, alive)
 	})
 }
@@ -285,9 +269,7 @@ func TestF072_FailingRoundsEndUnderLoad(t *testing.T) {
 						h.Release()
 					}
 					var e *Error
-					if !errors.As(err, &e) || e.Op != "lock" || e.Name != "jobs" {
-						c.t.Errorf("got %v", err)
-					}
+					expect(c.t, errors.As(err, &e) && e.Op == "lock" && e.Name == "jobs", "got %v", err)
 				}
 			})
 		}

@@ -3,7 +3,9 @@
 package manager
 
 import (
+	"cmp"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -74,12 +76,6 @@ func (d *downgrade) ask() {
 	}
 }
 
-// askUntil asks for the read lock, and waits until the fault happens.
-func (d *downgrade) askUntil(f *zktest.Fault) {
-	d.ask()
-	<-f.Hit()
-}
-
 // keep lets the write lock be held for a while before it is released.
 func (d *downgrade) keep() {
 	later(time.Second)
@@ -106,9 +102,7 @@ func (d *downgrade) expire() {
 			*leave = nil
 		}
 	}
-	if !d.srv.ExpireSession(session(d.p.writer.m)) {
-		d.t.Error("no session to end")
-	}
+	expect(d.t, d.srv.ExpireSession(session(d.p.writer.m)), "no session to end")
 }
 
 // finish lets everyone get in and leave, in whichever order they come, and checks
@@ -134,9 +128,8 @@ func (d *downgrade) finish() {
 		}
 		later(time.Second)
 	}
-	if d.read != (Hold{}) || d.next != (Hold{}) || d.node != "" {
-		d.t.Errorf("not all of them got in: %v", d.nodes())
-	}
+	expect(d.t, d.read == (Hold{}) && d.next == (Hold{}) && d.node == "",
+		"not all of them got in: %v", d.nodes())
 	d.wantNodes(0)
 	wantPhase(d.t, d.p.Reader(), state.Free)
 	wantPhase(d.t, d.p.Writer(), state.Free)
@@ -162,17 +155,63 @@ func newDowngrade(c *cluster, queued bool, join func(*downgrade)) *downgrade {
 	return d
 }
 
-// stop makes the server stop before the process's next request of kind op.
-func (d *downgrade) stop(op zktest.Op) *stop { return d.stopAt(d.p.writer.m, op, 1) }
-
-// lose has the server lose that request, or the answer to it.
-func (d *downgrade) lose(lose func(*zktest.Faults, zktest.Match) *zktest.Fault, op zktest.Op) *zktest.Fault {
-	return d.lossAt(lose, d.p.writer.m, op)
-}
-
-// slow delays the answer to that request.
-func (d *downgrade) slow(op zktest.Op) *zktest.Fault {
-	return d.srv.Faults().DelayReply(zktest.Match{Op: op, Session: session(d.p.writer.m), Path: dir, Times: 1}, 50*time.Millisecond)
+// do does what a history says, step after step, separated by commas. A step is something
+// that the process does (ask, keep, release), the end of its session (expire), or of what
+// happens to its next request of a kind:
+//
+//	stop multi                  the server stops before it, and goes on when the history
+//	                            says go; reached waits until it has stopped
+//	slow multi                  the answer is slow
+//	lose multi, unanswer multi  it is lost, or the answer to it is
+//	struck                      waits until the last of these has happened
+//
+// Between refuse and heal the server is out of reach for new connections; cut ends the
+// connection. wait waits until nothing moves any more.
+func (d *downgrade) do(history string) {
+	d.t.Helper()
+	m := d.p.writer.m
+	var stopped *stop
+	var refused, last *zktest.Fault
+	for step := range strings.SplitSeq(history, ", ") {
+		what, request, _ := strings.Cut(step, " ")
+		op := opNamed(d.t, cmp.Or(request, "any"))
+		switch what {
+		case "ask":
+			d.ask()
+		case "keep":
+			d.keep()
+		case "release":
+			d.release()
+		case "expire":
+			d.expire()
+		case "stop":
+			stopped = d.stopAt(m, op, 1)
+		case "reached":
+			stopped.reached()
+		case "go":
+			stopped.goOn()
+		case "slow":
+			last = d.srv.Faults().DelayReply(zktest.Match{Op: op, Session: session(m), Path: dir, Times: 1}, 50*time.Millisecond)
+		case "lose":
+			last = d.lossAt(dropRequest, m, op)
+		case "unanswer":
+			last = d.lossAt(dropReply, m, op)
+		case "struck":
+			<-last.Hit()
+		case "refuse":
+			refused = d.srv.Faults().Refuse()
+		case "cut":
+			d.srv.Faults().Cut(session(m))
+		case "heal":
+			refused.Remove()
+		case "wait":
+			synctest.Wait()
+		case "observe":
+			d.observe()
+		default:
+			d.t.Fatalf("there is no step %q", step)
+		}
+	}
 }
 
 var (
@@ -186,9 +225,9 @@ var (
 // exclusion holds, and everyone gets in.
 func TestF078_DowngradeMeetsRelease(t *testing.T) {
 	const (
-		either = iota // where the read node is made: it depends,
-		beside        // at the writer's place,
-		last          // at the end of the queue
+		anywhere = iota // where the read node is made: it depends,
+		beside          // at the writer's place,
+		last            // at the end of the queue
 	)
 	const (
 		both   = iota // the order makes sense for a reader that is queued behind our writer and one that is not,
@@ -196,113 +235,42 @@ func TestF078_DowngradeMeetsRelease(t *testing.T) {
 		anew          // only for the other
 	)
 	for _, order := range []struct {
-		what  string
-		who   int
-		where int
-		run   func(d *downgrade)
+		what    string
+		who     int
+		where   int
+		history string
 	}{
-		{"the write is kept", both, beside, func(d *downgrade) { d.ask(); d.keep() }},
-		{"released as soon as granted", both, beside, func(d *downgrade) { d.ask(); synctest.Wait(); d.release() }},
-		{"released while the transaction is on its way", both, beside, func(d *downgrade) {
-			multi := d.stop(zktest.OpMulti)
-			d.ask()
-			multi.reached()
-			d.release()
-			synctest.Wait()
-			multi.goOn()
-		}},
-		{"released while the transaction's answer is on its way", both, beside, func(d *downgrade) {
-			d.askUntil(d.slow(zktest.OpMulti))
-			d.release()
-		}},
-		{"the transaction's answer is lost, and the write kept", both, beside, func(d *downgrade) {
-			d.askUntil(d.lose(dropReply, zktest.OpMulti))
-			d.keep()
-		}},
-		{"the transaction's answer is lost, and the write released", both, beside, func(d *downgrade) {
-			d.askUntil(d.lose(dropReply, zktest.OpMulti))
-			d.release()
-		}},
-		{"the transaction's answer and the deletion behind it are lost", both, beside, func(d *downgrade) {
-			multi := d.stop(zktest.OpMulti)
-			d.lose(dropReply, zktest.OpMulti)
-			d.ask()
-			multi.reached()
-			d.release()
-			synctest.Wait()
-			multi.goOn()
-		}},
-		{"the transaction is lost, and the write kept", both, beside, func(d *downgrade) {
-			d.askUntil(d.lose(dropRequest, zktest.OpMulti))
-			d.keep()
-		}},
-		{"the transaction is lost, and the write released", both, either, func(d *downgrade) {
-			d.askUntil(d.lose(dropRequest, zktest.OpMulti))
-			d.release()
-		}},
-		{"asked while the deletion is on its way", anew, last, func(d *downgrade) {
-			del := d.stop(zktest.OpDelete)
-			d.release()
-			del.reached()
-			d.ask()
-			synctest.Wait()
-			del.goOn()
-		}},
-		{"asked while the deletion's answer is on its way", anew, last, func(d *downgrade) {
-			slow := d.slow(zktest.OpDelete)
-			d.release()
-			<-slow.Hit()
-			d.ask()
-		}},
-		{"asked when the deletion's answer is lost", anew, last, func(d *downgrade) {
-			lost := d.lose(dropReply, zktest.OpDelete)
-			d.release()
-			<-lost.Hit()
-			d.ask()
-		}},
-		{"asked when the deletion is lost", anew, either, func(d *downgrade) {
-			lost := d.lose(dropRequest, zktest.OpDelete)
-			d.release()
-			<-lost.Hit()
-			d.ask()
-		}},
-		{"asked when the server is out of reach, and the write released", anew, either, func(d *downgrade) {
-			refuse := d.srv.Faults().Refuse()
-			d.srv.Faults().Cut(session(d.p.writer.m))
-			synctest.Wait()
-			d.ask()
-			synctest.Wait()
-			d.release()
-			synctest.Wait()
-			refuse.Remove()
-		}},
-		{"asked and released at once", anew, either, func(d *downgrade) { d.ask(); d.release() }},
-		{"released and asked at once", anew, either, func(d *downgrade) { d.release(); d.ask() }},
+		{"the write is kept", both, beside, "ask, keep"},
+		{"released as soon as granted", both, beside, "ask, wait, release"},
+		{"released while the transaction is on its way", both, beside, "stop multi, ask, reached, release, wait, go"},
+		{"released while the transaction's answer is on its way", both, beside, "slow multi, ask, struck, release"},
+		{"the transaction's answer is lost, and the write kept", both, beside, "unanswer multi, ask, struck, keep"},
+		{"the transaction's answer is lost, and the write released", both, beside, "unanswer multi, ask, struck, release"},
+		{
+			"the transaction's answer and the deletion behind it are lost", both, beside,
+			"stop multi, unanswer multi, ask, reached, release, wait, go",
+		},
+		{"the transaction is lost, and the write kept", both, beside, "lose multi, ask, struck, keep"},
+		{"the transaction is lost, and the write released", both, anywhere, "lose multi, ask, struck, release"},
+		{"asked while the deletion is on its way", anew, last, "stop delete, release, reached, ask, wait, go"},
+		{"asked while the deletion's answer is on its way", anew, last, "slow delete, release, struck, ask"},
+		{"asked when the deletion's answer is lost", anew, last, "unanswer delete, release, struck, ask"},
+		{"asked when the deletion is lost", anew, anywhere, "lose delete, release, struck, ask"},
+		{
+			"asked when the server is out of reach, and the write released", anew, anywhere,
+			"refuse, cut, wait, ask, wait, release, wait, heal",
+		},
+		{"asked and released at once", anew, anywhere, "ask, release"},
+		{"released and asked at once", anew, anywhere, "release, ask"},
 
 		// A queued reader leaves its place before it takes the other.
-		{"released while it leaves its place", queued, last, func(d *downgrade) {
-			del := d.stop(zktest.OpDelete)
-			d.ask()
-			del.reached()
-			d.release()
-			synctest.Wait()
-			del.goOn()
-		}},
-		{"the answer to its leaving is lost, and the write kept", queued, beside, func(d *downgrade) {
-			d.askUntil(d.lose(dropReply, zktest.OpDelete))
-			d.keep()
-		}},
-		{"the answer to its leaving is lost, and the write released", queued, either, func(d *downgrade) {
-			d.askUntil(d.lose(dropReply, zktest.OpDelete))
-			d.release()
-		}},
-		{"its leaving is lost, and the write released", queued, either, func(d *downgrade) {
-			d.askUntil(d.lose(dropRequest, zktest.OpDelete))
-			d.release()
-		}},
+		{"released while it leaves its place", queued, last, "stop delete, ask, reached, release, wait, go"},
+		{"the answer to its leaving is lost, and the write kept", queued, beside, "unanswer delete, ask, struck, keep"},
+		{"the answer to its leaving is lost, and the write released", queued, anywhere, "unanswer delete, ask, struck, release"},
+		{"its leaving is lost, and the write released", queued, anywhere, "lose delete, ask, struck, release"},
 	} {
 		eachDowngrade(t, order.what, order.who != queued, order.who != anew, func(d *downgrade) {
-			order.run(d)
+			d.do(order.history)
 			later(500 * time.Millisecond)
 			d.observe()
 			alone := d.next == (Hold{}) && d.node == ""
@@ -313,12 +281,10 @@ func TestF078_DowngradeMeetsRelease(t *testing.T) {
 			if err == nil {
 				w, _, _ := d.write.Granted().Poll()
 				at := sequenceOf(g.Path) == sequenceOf(w.Path)
-				if at && order.where == last || !at && (order.where == beside || !alone) {
-					d.t.Errorf("the reader is in at %s; the writer was at %s", g.Path, w.Path)
-				}
-				if at && g.Token != w.Token {
-					d.t.Errorf("the reader's token is %d, its writer's %d", g.Token, w.Token)
-				}
+				expect(d.t, (!at || order.where != last) && (at || order.where != beside && alone),
+					"the reader is in at %s; the writer was at %s", g.Path, w.Path)
+				expect(d.t, !at || g.Token == w.Token,
+					"the reader's token is %d, its writer's %d", g.Token, w.Token)
 			}
 			d.finish()
 		})
@@ -329,15 +295,10 @@ func TestF078_DowngradeMeetsRelease(t *testing.T) {
 // for each contender that may be behind the writer.
 func eachDowngrade(t *testing.T, what string, anew, queued bool, test func(d *downgrade)) {
 	for who, join := range behind {
-		if anew {
-			t.Run(what+"/"+who+" behind", func(t *testing.T) {
-				bubble(t, func(c *cluster) { test(newDowngrade(c, false, join)) })
-			})
-		}
-		if queued {
-			t.Run(what+"/"+who+" behind, the reader queued", func(t *testing.T) {
-				bubble(t, func(c *cluster) { test(newDowngrade(c, true, join)) })
-			})
+		for suffix, isQueued := range map[string]bool{"": false, ", the reader queued": true} {
+			if isQueued && queued || !isQueued && anew {
+				subtest(t, what+"/"+who+" behind"+suffix, func(c *cluster) { test(newDowngrade(c, isQueued, join)) })
+			}
 		}
 	}
 }
@@ -345,39 +306,15 @@ func eachDowngrade(t *testing.T, what string, anew, queued bool, test func(d *do
 // The session ends while the downgrade is under way: the write is lost, and the
 // readers queue again, behind the contender that was behind the writer.
 func TestSessionEndsDuringDowngrade(t *testing.T) {
-	for what, run := range map[string]func(d *downgrade){
-		"before the transaction": func(d *downgrade) {
-			multi := d.stop(zktest.OpMulti)
-			d.ask()
-			multi.reached()
-			d.expire()
-			multi.goOn()
-		},
-		"after the transaction, before its answer": func(d *downgrade) {
-			d.askUntil(d.slow(zktest.OpMulti))
-			synctest.Wait()
-			d.expire()
-		},
-		"while the answer is lost": func(d *downgrade) {
-			lost := d.lose(dropReply, zktest.OpMulti)
-			refuse := d.srv.Faults().Refuse()
-			d.askUntil(lost)
-			synctest.Wait()
-			d.expire()
-			refuse.Remove()
-		},
-		"after the grant": func(d *downgrade) { d.ask(); d.observe(); d.expire() },
-		"while the write is being released": func(d *downgrade) {
-			multi := d.stop(zktest.OpMulti)
-			d.ask()
-			multi.reached()
-			d.release()
-			d.expire()
-			multi.goOn()
-		},
+	for what, history := range map[string]string{
+		"before the transaction":                   "stop multi, ask, reached, expire, go",
+		"after the transaction, before its answer": "slow multi, ask, struck, wait, expire",
+		"while the answer is lost":                 "unanswer multi, refuse, ask, struck, wait, expire, heal",
+		"after the grant":                          "ask, observe, expire",
+		"while the write is being released":        "stop multi, ask, reached, release, expire, go",
 	} {
 		eachDowngrade(t, what, true, true, func(d *downgrade) {
-			run(d)
+			d.do(history)
 			later(time.Second)
 			if isClosed(d.read.Lost()) { // it had been granted
 				wantErr(d.t, "the reader", d.read.Err(), ErrLost)
@@ -386,9 +323,9 @@ func TestSessionEndsDuringDowngrade(t *testing.T) {
 				later(time.Second)
 			}
 			d.write.Release()
-			if g, err := d.read.Grant(); err == nil && (d.next != Hold{} || d.node != "") {
-				d.t.Errorf("the reader is in at %s, ahead of the contender that was behind its writer", g.Path)
-			}
+			g, err := d.read.Grant()
+			expect(d.t, err != nil || d.next == Hold{} && d.node == "",
+				"the reader is in at %s, ahead of the contender that was behind its writer", g.Path)
 			d.finish()
 		})
 	}

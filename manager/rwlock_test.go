@@ -30,9 +30,9 @@ func TestKindsInOneDirectoryAreReported(t *testing.T) {
 		second := c.crowd().node(strings.Replace(test.node, "000", "100", 1)) // it lists again, and again
 		c.remove(path)
 		later(time.Second)
-		if lines := c.log.with(said); len(lines) != 1 || !strings.Contains(lines[0], path) {
-			c.t.Errorf("logged %q, want one line that names %s", lines, path)
-		}
+		lines := c.log.with(said)
+		expect(c.t, len(lines) == 1 && strings.Contains(lines[0], path),
+			"logged %q, want one line that names %s", lines, path)
 		c.held(h)
 		c.unlock(h)
 		c.remove(second)
@@ -46,21 +46,16 @@ func TestErrKind(t *testing.T) {
 		m, other := c.open("a"), c.open("b")
 		rw, lock := readWrite(c.t, m, "one"), exclusive(c.t, m, "two")
 		for _, slash := range []string{"", "/"} {
-			_, err := m.Exclusive(slash + "one")
-			wantErr(c.t, "exclusive of a read/write lock", err, ErrKind)
-			_, err = m.ReadWrite(slash + "two")
-			wantErr(c.t, "readwrite of an exclusive lock", err, ErrKind)
-			if readWrite(c.t, m, slash+"one") != rw {
-				c.t.Errorf("%q is another pair", slash+"one")
-			}
+			wantErr(c.t, "exclusive of a read/write lock", errOf(m.Exclusive(slash+"one")), ErrKind)
+			wantErr(c.t, "readwrite of an exclusive lock", errOf(m.ReadWrite(slash+"two")), ErrKind)
+			expect(c.t, readWrite(c.t, m, slash+"one") == rw, "%q is another pair", slash+"one")
 		}
 		for _, name := range []string{"one/x", "on", "one1"} {
 			exclusive(c.t, m, name)
 		}
 		exclusive(c.t, other, "one")
-		if rw.Reader() == rw.Writer() || rw.Reader().Path() != rw.Writer().Path() || rw.Writer().Name() != "one" {
-			c.t.Errorf("the pair is %s and %s", rw.Reader().Path(), rw.Writer().Path())
-		}
+		expect(c.t, rw.Reader() != rw.Writer() && rw.Reader().Path() == rw.Writer().Path() && rw.Writer().Name() == "one",
+			"the pair is %s and %s", rw.Reader().Path(), rw.Writer().Path())
 		wantState(c.t, lock, state.Free, 0)
 	})
 }

@@ -28,9 +28,7 @@ type others struct {
 
 // tell sends a client a command and does not wait for the answer.
 func (o *others) tell(client, command string) {
-	if err := o.Tell(client, command); err != nil {
-		o.t.Error(err)
-	}
+	wantErr(o.t, "tell "+client, o.Tell(client, command), nil)
 }
 
 // hear waits for a client's answer, and checks it.
@@ -154,8 +152,7 @@ func testOthersMutex(s *backend, o *others) {
 	mustRelease(s.t, h)
 	o.hear("a", "acquired mutex")
 
-	_, err := l.TryLock(s.t.Context())
-	wantErr(s.t, "trylock", err, ErrLocked)
+	wantErr(s.t, "trylock", errOf(l.TryLock(s.t.Context())), ErrLocked)
 	h = l.Acquire(s.t.Context())
 	s.untilQueued(l, 2)
 	pending(s.t, "ours", h.Granted())
@@ -207,16 +204,14 @@ func testCuratorRevokes(s *backend, o *others) {
 // We revoke a lock of Curator's that is revocable, and are told of one that is not.
 func testRevokesCurator(s *backend, o *others) {
 	l := s.lock("ours")
-	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
-	defer cancel()
+	ctx := withTimeout(s.t, time.Minute)
 	o.ask("a", "open "+l.Path(), "opened")
 	o.ask("a", "acquire mutex", "acquired mutex")
 	theirs := l.Path() + "/" + s.queue(l)[0]
 	before, _, _ := l.m.client.Session().Get(theirs)
 	wantErr(s.t, "not revocable", l.Revoke(ctx, ""), ErrNoAnswer)
-	if after, _, _ := l.m.client.Session().Get(theirs); len(before) == 0 || !bytes.Equal(before, after) {
-		s.t.Errorf("its node says %q, before %q", after, before)
-	}
+	after, _, _ := l.m.client.Session().Get(theirs)
+	expect(s.t, len(before) != 0 && bytes.Equal(before, after), "its node says %q, before %q", after, before)
 	o.ask("a", "release mutex", "released mutex")
 
 	var took []time.Duration
@@ -242,9 +237,8 @@ func testRevokesCurator(s *backend, o *others) {
 // wantEmpty checks that no node is left in the queue of l.
 func (s *backend) wantEmpty(l *Lock) {
 	s.t.Helper()
-	if got := s.queue(l); len(got) != 0 {
-		s.t.Errorf("left behind: %v", got)
-	}
+	got := s.queue(l)
+	expect(s.t, len(got) == 0, "left behind: %v", got)
 }
 
 // Readers share, across the two clients, and writers exclude all others.
@@ -339,9 +333,8 @@ func testQueuedDowngradeBeforeCurator(s *backend, o *others) {
 func releaseBefore(s *backend, o *others, client string, write, read Hold) {
 	s.t.Helper()
 	w, g := grantOf(s.t, write), grantOf(s.t, read)
-	if sequenceOf(w.Path) != sequenceOf(g.Path) || w.Token != g.Token {
-		s.t.Errorf("the reader is in with %+v, the writer with %+v", g, w)
-	}
+	expect(s.t, sequenceOf(w.Path) == sequenceOf(g.Path) && w.Token == g.Token,
+		"the reader is in with %+v, the writer with %+v", g, w)
 	mustRelease(s.t, write)
 	// When a second session watches our reader's node, besides our own, they have
 	// looked again.
@@ -358,8 +351,7 @@ func releaseBefore(s *backend, o *others, client string, write, read Hold) {
 // Two processes of ours and two clients of theirs contend. A referee watches.
 func testOthersMutexesAtOnce(s *backend, o *others) {
 	const times = 20
-	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
-	defer cancel()
+	ctx := withTimeout(s.t, time.Minute)
 	var wg sync.WaitGroup
 	locks := []*Lock{s.lock("ours0"), s.lock("ours1")}
 	for _, l := range locks {
@@ -383,17 +375,15 @@ func testOthersMutexesAtOnce(s *backend, o *others) {
 	}
 	wg.Wait()
 	s.wantEmpty(locks[0])
-	if want := times * 4; o.ref.Entries() != want {
-		s.t.Errorf("%d entries, want %d", o.ref.Entries(), want)
-	}
+	want := times * 4
+	expect(s.t, o.ref.Entries() == want, "%d entries, want %d", o.ref.Entries(), want)
 }
 
 // Two processes of ours and three clients of theirs contend, ours with downgrades
 // that race with the release of the write. A referee watches.
 func testOthersAllAtOnce(s *backend, o *others) {
 	const times = 15
-	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
-	defer cancel()
+	ctx := withTimeout(s.t, time.Minute)
 	var wg sync.WaitGroup
 	locks := []*RWLock{s.rw("ours0"), s.rw("ours1")}
 	for _, rw := range locks {
@@ -412,9 +402,8 @@ func testOthersAllAtOnce(s *backend, o *others) {
 	}
 	wg.Wait()
 	s.wantEmpty(locks[0].Reader())
-	if want := times * 5; o.ref.Entries() < want {
-		s.t.Errorf("%d entries, want at least %d", o.ref.Entries(), want)
-	}
+	want := times * 5
+	expect(s.t, o.ref.Entries() >= want, "%d entries, want at least %d", o.ref.Entries(), want)
 }
 
 // writeThenRead writes and asks for read, and releases the write at a moment that

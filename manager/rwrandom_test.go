@@ -40,9 +40,8 @@ func TestReadWriteAtRandom(t *testing.T) {
 	}
 	t.Logf("%+v", all)
 	// A loss is rare, and does not happen in every forty histories.
-	if all.Writes == 0 || all.Reads == 0 || all.Downgrades == 0 || all.Upgrades == 0 || all.Tried == 0 || all.GaveUp == 0 || all.Faults == 0 {
-		t.Errorf("something never happened, so nothing is shown: %+v", all)
-	}
+	expect(t, all.Writes != 0 && all.Reads != 0 && all.Downgrades != 0 && all.Upgrades != 0 && all.Tried != 0 && all.GaveUp != 0 && all.Faults != 0,
+		"something never happened, so nothing is shown: %+v", all)
 }
 
 // randomCounts is what happened in random histories.

@@ -85,14 +85,12 @@ func TestF038_Tenure(t *testing.T) {
 				start := time.Now()
 				h := mustLock(c.t, waits)
 				// The process may need a tenure to see the waiter, and its last holder a moment to leave.
-				if waited, most := time.Since(start), 2*tenure+10*time.Millisecond; waited < tenure || waited > most {
-					c.t.Errorf("waited %v, want %v to %v", waited, tenure, most)
-				}
+				waited, most := time.Since(start), 2*tenure+10*time.Millisecond
+				expect(c.t, waited >= tenure && waited <= most,
+					"waited %v, want %v to %v", waited, tenure, most)
 				later(time.Second)
 				wantState(c.t, inside, state.Fetching, 1) // the goroutine that was not let in
-				if got := inside.Stats().Grants; got != 1 {
-					c.t.Errorf("%d grants to the goroutines that share the lock, want 1", got)
-				}
+				wantEq(c.t, "grants to the goroutines that share the lock", inside.Stats().Grants, 1)
 				c.unlock(h)
 				wantPhase(c.t, inside, state.Retained)
 				s.end()
@@ -115,10 +113,8 @@ func TestGateStaysOpen(t *testing.T) {
 		h.Release()
 	}
 	giveUp := func(c *cluster, l *Lock) {
-		ctx, cancel := context.WithTimeout(c.t.Context(), tenure*9/10)
-		defer cancel()
-		_, err := l.Lock(ctx)
-		wantErr(c.t, "lock", err, context.DeadlineExceeded)
+		ctx := withTimeout(c.t, tenure*9/10)
+		wantErr(c.t, "lock", errOf(l.Lock(ctx)), context.DeadlineExceeded)
 	}
 	share := func(c *cluster, l *Lock) {
 		h := mustLock(c.t, l)
@@ -140,9 +136,7 @@ func TestGateStaysOpen(t *testing.T) {
 			test.passes(c, other)
 			time.Sleep(7 * time.Millisecond)
 		}
-		if got := inside.Stats().Rounds; got != 1 {
-			c.t.Errorf("%d rounds, want 1", got)
-		}
+		wantEq(c.t, "rounds", inside.Stats().Rounds, 1)
 		s.end()
 	})
 }
@@ -173,7 +167,7 @@ func TestTenureCostsShortRoundsNothing(t *testing.T) {
 // process lists the queue twice a tenure at most.
 func TestLooksAreBounded(t *testing.T) {
 	const tenure = 100 * time.Millisecond
-	each(t, map[string]bool{"readers": false, "writers": true}, func(c *cluster, write bool) {
+	either(t, func(c *cluster, write bool) {
 		l, other := c.rw("a").Reader(), pick(c.rw("b"), write)
 		h := mustLock(c.t, l)
 		later(time.Second)
@@ -192,9 +186,8 @@ func TestLooksAreBounded(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		looks := l.m.client.Stats().Sent["getChildren2"] - before
-		if most := uint64(2*2*time.Second/tenure) + 2; looks < 2 || looks > most {
-			c.t.Errorf("%d looks in 2 s, want 2 to %d", looks, most)
-		}
+		most := uint64(2*2*time.Second/tenure) + 2
+		expect(c.t, looks >= 2 && looks <= most, "%d looks in 2 s, want 2 to %d", looks, most)
 		c.unlock(h)
 	})
 }
@@ -206,8 +199,7 @@ func TestTenureIsFairAmongProcesses(t *testing.T) {
 		"mutexes":                  func(c *cluster, i int) *Lock { return c.lock(fmt.Sprint(i)) },
 		"two readers and a writer": func(c *cluster, i int) *Lock { return pick(c.rw(fmt.Sprint(i)), i == 2) },
 	}, func(c *cluster, lock func(c *cluster, i int) *Lock) {
-		ctx, cancel := context.WithTimeout(c.t.Context(), 20*time.Second)
-		defer cancel()
+		ctx := withTimeout(c.t, 20*time.Second)
 		const goroutines = 4
 		var locks []*Lock
 		done := make(chan struct{})
@@ -221,9 +213,7 @@ func TestTenureIsFairAmongProcesses(t *testing.T) {
 					for {
 						h, err := l.Lock(ctx)
 						if err != nil {
-							if !errors.Is(err, context.DeadlineExceeded) {
-								c.t.Errorf("lock: %v", err)
-							}
+							expect(c.t, errors.Is(err, context.DeadlineExceeded), "lock: %v", err)
 							return
 						}
 						time.Sleep(time.Duration(5+g) * time.Millisecond)
@@ -236,9 +226,9 @@ func TestTenureIsFairAmongProcesses(t *testing.T) {
 			<-done
 		}
 		for _, l := range locks {
-			if s := l.Stats(); s.Grants < 20 || s.Entries+s.Joins < 10*s.Grants {
-				c.t.Errorf("%s: %d grants, %d entries, %d joins in 20 s", l.m.cfg.Label, s.Grants, s.Entries, s.Joins)
-			}
+			s := l.Stats()
+			expect(c.t, s.Grants >= 20 && s.Entries+s.Joins >= 10*s.Grants,
+				"%s: %d grants, %d entries, %d joins in 20 s", l.m.cfg.Label, s.Grants, s.Entries, s.Joins)
 		}
 	})
 }

@@ -3,7 +3,6 @@
 package manager
 
 import (
-	"context"
 	"errors"
 	"hash/adler32"
 	"math"
@@ -102,8 +101,7 @@ func TestF014_RealServerRunsOutOfNumbers(t *testing.T) {
 	for name, last := range map[string]int{"unsafe": lastSafe, "frozen": math.MaxInt32} {
 		t.Run(name, func(t *testing.T) {
 			ref := newReferee(t)
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
+			ctx := withTimeout(t, time.Minute)
 			var mu sync.Mutex // protects entries
 			entries := make(map[int]int)
 			var wg sync.WaitGroup
@@ -142,12 +140,8 @@ func TestF014_RealServerRunsOutOfNumbers(t *testing.T) {
 				}
 			}
 			t.Logf("%d entries before number %d, %d from then on (%d with that number)", before, last, after, entries[last])
-			if before == 0 || after == 0 {
-				t.Error("the numbers did not run out in between")
-			}
-			if name == "frozen" && entries[last] < 2 {
-				t.Error("the numbers did not freeze")
-			}
+			expect(t, before != 0 && after != 0, "the numbers did not run out in between")
+			expect(t, name != "frozen" || entries[last] >= 2, "the numbers did not freeze")
 			s.wantEmpty(readWrite(t, managers[0], name).Reader())
 		})
 	}
@@ -156,13 +150,11 @@ func TestF014_RealServerRunsOutOfNumbers(t *testing.T) {
 	// is no order.
 	a, b := readWrite(t, managers[0], "frozen"), readWrite(t, managers[1], "frozen")
 	write := mustLock(t, a.Writer())
-	_, err := a.Reader().Lock(t.Context())
-	wantErr(t, "a downgrade", err, ErrSequenceExhausted)
+	wantErr(t, "a downgrade", errOf(a.Reader().Lock(t.Context())), ErrSequenceExhausted)
 	session := managers[2].client.Session()
 	stranger := zkio.NewNode(a.Reader().Path(), "lock-", func() string { return hex32 }, []byte("10.0.0.1"), nil, nil)
 	wantErr(t, "create", stranger.Create(session), nil)
-	_, err = b.Reader().Lock(t.Context())
-	wantErr(t, "beside another client's", err, ErrSequenceExhausted)
+	wantErr(t, "beside another client's", errOf(b.Reader().Lock(t.Context())), ErrSequenceExhausted)
 	wantHeld(t, "the writer", write)
 	mustRelease(t, write)
 	wantErr(t, "delete", stranger.Delete(session), nil)

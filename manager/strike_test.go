@@ -138,9 +138,8 @@ func (s *strike) observe(call func() (held, upgraded bool)) {
 	if s.changes != before || s.over || s.gone.Load() {
 		return
 	}
-	if knewHeld && !held || knewUpgraded && !upgraded {
-		s.t.Errorf("held: %t, then %t; upgraded: %t, then %t; no call has ended that", knewHeld, held, knewUpgraded, upgraded)
-	}
+	expect(s.t, (!knewHeld || held) && (!knewUpgraded || upgraded),
+		"held: %t, then %t; upgraded: %t, then %t; no call has ended that", knewHeld, held, knewUpgraded, upgraded)
 	if held && s.leave == nil {
 		s.leave = s.claim("struck", s.locks[0], false)
 	}
@@ -182,9 +181,8 @@ func (s *strike) released(what string, err error) {
 	s.expect(what, err)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.leave != nil && errors.Is(err, ErrNotGranted) {
-		s.t.Errorf("%s of a Hold that was granted: %v", what, err)
-	}
+	expect(s.t, s.leave == nil || !errors.Is(err, ErrNotGranted),
+		"%s of a Hold that was granted: %v", what, err)
 }
 
 // visit is inside for a moment by another Hold, if err is nil.
@@ -202,9 +200,8 @@ func (s *strike) visit(what, owner string, l strikeLock, h Hold, err error, othe
 	leave()
 	err = h.Unlock(s.t.Context())
 	s.expect(what+", unlock", err, others...)
-	if held == nil && errors.Is(err, ErrNotGranted) {
-		s.t.Errorf("%s: unlock of a Hold that was granted: %v", what, err)
-	}
+	expect(s.t, held != nil || !errors.Is(err, ErrNotGranted),
+		"%s: unlock of a Hold that was granted: %v", what, err)
 }
 
 // strikeCalls are what goroutines call at the same time. ctx ends soon.
@@ -232,20 +229,15 @@ var strikeCalls = []struct {
 		s.observeErr("get", func() error { _, _, err := s.h.Get(ctx, "/holdfast"); return err }, context.DeadlineExceeded)
 	}},
 	{name: "Lost", call: func(s *strike, _ context.Context, _ strikeLock) {
-		if (isClosed(s.h.Lost()) || isClosed(s.all.Lost())) && !s.loses {
-			s.t.Error("lost")
-		}
+		expect(s.t, s.loses || !isClosed(s.h.Lost()) && !isClosed(s.all.Lost()), "lost")
 	}},
 	{name: "Contended", call: func(s *strike, _ context.Context, _ strikeLock) {
 		isClosed(s.h.Contended())
-		if isClosed(s.h.Revoked()) {
-			s.t.Error("revoked")
-		}
+		expect(s.t, !isClosed(s.h.Revoked()), "revoked")
 	}},
 	{name: "Depth", call: func(s *strike, _ context.Context, _ strikeLock) {
-		if n := s.h.Depth(); n > 4 || n < 1 && !s.closing {
-			s.t.Errorf("depth %d", n)
-		}
+		n := s.h.Depth()
+		expect(s.t, n <= 4 && (n >= 1 || s.closing), "depth %d", n)
 	}},
 	{name: "Context", call: func(s *strike, ctx context.Context, l strikeLock) {
 		inside, cancel := s.all.Context(ctx)
@@ -406,8 +398,7 @@ func (s *strike) run(m *Manager, group []*Lock, others []strikeLock, rng *rand.R
 		i, after, limit := calls[n%2], soon(), time.Duration(1+rng.IntN(12))*50*time.Microsecond
 		callers.Go(func() {
 			time.Sleep(after)
-			ctx, cancel := context.WithTimeout(s.t.Context(), limit)
-			defer cancel()
+			ctx := withTimeout(s.t, limit)
 			strikeCalls[i].call(s, ctx, s.locks[0])
 		})
 	}
@@ -431,17 +422,12 @@ func (s *strike) leavesNothing(other strikeLock) {
 	later(20 * time.Millisecond)
 	for _, l := range s.locks {
 		wantErr(s.t, "setlinger", l.SetLinger(0), nil)
-		if phase, n := l.State(); phase != state.Free || n != 0 {
-			s.t.Errorf("the lock is %v/%d", phase, n)
-		}
+		phase, n := l.State()
+		expect(s.t, phase == state.Free && n == 0, "the lock is %v/%d", phase, n)
 	}
 	s.c.wantNodes(0)
-	if n := len(s.c.srv.Children("/holdfast/extra")); n != 0 {
-		s.t.Errorf("%d nodes of the group's other lock", n)
-	}
-	if n := s.ref.Inside(); n != 0 {
-		s.t.Errorf("%d are inside", n)
-	}
+	wantEq(s.t, "nodes of the group's other lock", len(s.c.srv.Children("/holdfast/extra")), 0)
+	wantEq(s.t, "are inside", s.ref.Inside(), 0)
 	h, err := other.TryLock(s.t.Context())
 	if err != nil {
 		s.t.Fatalf("another process: %v", err)

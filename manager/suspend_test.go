@@ -56,39 +56,32 @@ func TestF045_SuspendedMachine(t *testing.T) {
 			return ErrLost
 		}},
 	} {
-		t.Run(test.what, func(t *testing.T) {
-			bubble(t, func(c *cluster) {
-				book := c.account()
-				var m machine
-				l := c.lock("a", m.run)
-				h := mustLock(c.t, l)
-				ctx, cancel := h.Context(c.t.Context())
-				defer cancel()
-				later(time.Minute)
-				m.suspend(2 * time.Second)
-				later(10 * time.Second)
-				wantErr(c.t, "after a short suspension", h.Err(), nil)
+		subtest(t, test.what, func(c *cluster) {
+			book := c.account()
+			var m machine
+			l := c.lock("a", m.run)
+			h := mustLock(c.t, l)
+			ctx, cancel := h.Context(c.t.Context())
+			defer cancel()
+			later(time.Minute)
+			m.suspend(2 * time.Second)
+			later(10 * time.Second)
+			wantErr(c.t, "after a short suspension", h.Err(), nil)
 
-				m.suspend(6 * time.Second)
-				start := time.Now()
-				wantErr(c.t, "after a long suspension", test.ask(c.t.Context(), l, h), ErrLost)
-				if d := time.Since(start); d > 2*time.Second {
-					c.t.Errorf("the answer took %v", d)
-				}
-				synctest.Wait()
-				if !isClosed(h.Lost()) {
-					c.t.Error("lost is not closed")
-				}
-				wantErr(c.t, "the context", context.Cause(ctx), ErrLost)
-				book.want("in the end", "0", 0)
-				wantErr(c.t, "unlock", h.Unlock(c.t.Context()), ErrLost)
-				// The session is alive and soon has a new lease.
-				later(10 * time.Second)
-				mustRelease(c.t, mustLock(c.t, l))
-				if n := l.m.client.Stats().Sessions; n != 1 {
-					c.t.Errorf("%d sessions", n)
-				}
-			})
+			m.suspend(6 * time.Second)
+			start := time.Now()
+			wantErr(c.t, "after a long suspension", test.ask(c.t.Context(), l, h), ErrLost)
+			d := time.Since(start)
+			expect(c.t, d <= 2*time.Second, "the answer took %v", d)
+			synctest.Wait()
+			expect(c.t, isClosed(h.Lost()), "lost is not closed")
+			wantErr(c.t, "the context", context.Cause(ctx), ErrLost)
+			book.want("in the end", "0", 0)
+			wantErr(c.t, "unlock", h.Unlock(c.t.Context()), ErrLost)
+			// The session is alive and soon has a new lease.
+			later(10 * time.Second)
+			mustRelease(c.t, mustLock(c.t, l))
+			wantEq(c.t, "sessions", l.m.client.Stats().Sessions, 1)
 		})
 	}
 }
@@ -137,12 +130,8 @@ func TestF030_SuspendedAtTheGrant(t *testing.T) {
 		granting.Store(l)
 		h := l.Acquire(c.t.Context())
 		later(100 * time.Millisecond)
-		if granting.Load() != nil {
-			c.t.Error("the clock was not read after the grant")
-		}
-		if !isClosed(h.Lost()) {
-			c.t.Error("the lock is held without a lease")
-		}
+		expect(c.t, granting.Load() == nil, "the clock was not read after the grant")
+		expect(c.t, isClosed(h.Lost()), "the lock is held without a lease")
 		wantErr(c.t, "unlock", h.Unlock(c.t.Context()), ErrLost)
 		before.Release()
 		later(10 * time.Second)
@@ -172,13 +161,9 @@ func TestWhoReadsTheClock(t *testing.T) {
 			time.Sleep(time.Millisecond)
 			m.asked.Store(0)
 			test.do()
-			if n := m.asked.Load(); n != test.want {
-				c.t.Errorf("%s: %d looks, want %d", test.what, n, test.want)
-			}
+			wantEq(c.t, test.what+": looks", m.asked.Load(), test.want)
 			test.do()
-			if n := m.asked.Load(); n != test.want {
-				c.t.Errorf("%s: looked again at once", test.what)
-			}
+			wantEq(c.t, test.what+" again at once: looks", m.asked.Load(), test.want)
 		}
 		mustRelease(c.t, h)
 	})

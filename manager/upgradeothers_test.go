@@ -52,9 +52,7 @@ func testUpgradeBehindCurator(s *backend, o *others) {
 		o.ask(w2, "release write", "released write")
 	}
 	s.t.Logf("Curator's reader was inside beside an upgrade in %d of %d trials", inside, *upgradeTrials)
-	if inside > 0 {
-		s.t.Error("the shield does not hold")
-	}
+	expect(s.t, inside <= 0, "the shield does not hold")
 	s.wantEmpty(rw.Reader())
 }
 
@@ -62,8 +60,7 @@ func testUpgradeBehindCurator(s *backend, o *others) {
 // contend, one of which gives up waiting. A referee watches.
 func testUpgradesAtOnce(s *backend, o *others) {
 	times := max(1, *upgradeSections/6)
-	ctx, cancel := context.WithTimeout(s.t.Context(), time.Duration(*upgradeSections)*time.Second)
-	defer cancel()
+	ctx := withTimeout(s.t, time.Duration(*upgradeSections)*time.Second)
 	pairs := []*RWLock{s.rw("ours0"), s.rw("ours1"), s.rw("ours2")}
 	before := o.ref.Entries()
 	var upgrades counter
@@ -108,9 +105,9 @@ func testUpgradesAtOnce(s *backend, o *others) {
 	s.wantEmpty(third.Reader())
 	entries := o.ref.Entries() - before
 	s.t.Logf("%d sections, %d of them upgraded; the referee reports violations", entries, upgrades.n)
-	if want := times * 6; entries < want || upgrades.n < times {
-		s.t.Errorf("%d entries, %d upgrades, want at least %d and %d", entries, upgrades.n, want, times)
-	}
+	want := times * 6
+	expect(s.t, entries >= want && upgrades.n >= times,
+		"%d entries, %d upgrades, want at least %d and %d", entries, upgrades.n, want, times)
 }
 
 // A counter is shared by goroutines.

@@ -74,9 +74,8 @@ func (t *tally) take(what string) map[string]int {
 	t.sent = now
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !maps.Equal(t.served, counts) {
-		t.c.t.Errorf("%s: sent %q, and the server got %q", what, written(counts), written(t.served))
-	}
+	expect(t.c.t, maps.Equal(t.served, counts),
+		"%s: sent %q, and the server got %q", what, written(counts), written(t.served))
 	clear(t.served)
 	return counts
 }
@@ -84,9 +83,8 @@ func (t *tally) take(what string) map[string]int {
 // want checks which requests were sent since the last time, as "delete=1 multi=1".
 func (t *tally) want(what, want string) {
 	t.c.t.Helper()
-	if got := written(t.take(what)); got != want {
-		t.c.t.Errorf("%s: sent %q, want %q", what, got, want)
-	}
+	got := written(t.take(what))
+	expect(t.c.t, got == want, "%s: sent %q, want %q", what, got, want)
 }
 
 // written returns counts in alphabetical order.
@@ -114,9 +112,7 @@ func TestFallBackWhereDirectoryMayNotBeWritten(t *testing.T) {
 		h, err := l.Lock(c.t.Context())
 		if without != zkio.PermWrite {
 			wantErr(c.t, "lock", err, zkio.ErrNoAuth)
-			if !strings.Contains(err.Error(), dir) {
-				c.t.Errorf("it says %q, want it to name %s", err, dir)
-			}
+			expect(c.t, strings.Contains(err.Error(), dir), "it says %q, want it to name %s", err, dir)
 			synctest.Wait()
 			c.wantNodes(0)
 			return

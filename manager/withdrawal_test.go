@@ -59,9 +59,7 @@ func TestF032_WithdrawalLeavesAGrantedHold(t *testing.T) {
 				between(steps)
 
 				err := h.Err()
-				if (seen == nil) != (err == nil) {
-					t.Errorf("first %v, then %v", seen, err)
-				}
+				expect(t, (seen == nil) == (err == nil), "first %v, then %v", seen, err)
 				want := 2
 				if err != nil {
 					wantErr(t, "withdrawn", err, ErrReleased)
@@ -75,7 +73,5 @@ func TestF032_WithdrawalLeavesAGrantedHold(t *testing.T) {
 			})
 		}
 	}
-	if outcomes["true"] == 0 || outcomes["false"] == 0 {
-		t.Errorf("outcomes %v: one is missing", outcomes)
-	}
+	expect(t, outcomes["true"] != 0 && outcomes["false"] != 0, "outcomes %v: one is missing", outcomes)
 }
