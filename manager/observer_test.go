@@ -92,29 +92,12 @@ func (f *loop) want(what string, want ...string) {
 	expect(f.c.t, slices.Equal(names, want), "%s: told %q, want %q", what, names, want)
 }
 
-// stop ends the loop and returns its error.
-func (f *loop) stop() error {
-	f.cancel(nil)
-	<-f.done
-	synctest.Wait()
-	return f.err
-}
-
 // cachedName returns what CachedHolder says.
 func (c *cluster) cachedName(l *Lock) string {
 	c.t.Helper()
 	holder, err := l.CachedHolder(c.t.Context())
 	expect(c.t, err == nil, "cached holder: %v", err)
 	return nameOfHolder(holder)
-}
-
-// wantHolder checks what Holder says.
-func (c *cluster) wantHolder(what string, l *Lock, want string) {
-	c.t.Helper()
-	holder, err := l.Holder(c.t.Context())
-	wantErr(c.t, what, err, nil)
-	got := nameOfHolder(holder)
-	expect(c.t, got == want, "%s: holder %q, want %q", what, got, want)
 }
 
 // wantCached checks what CachedHolder says.

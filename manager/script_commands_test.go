@@ -57,7 +57,7 @@ type scriptProcess struct {
 	stop    *stop             // before one of its requests; nil if there is none
 	stopped bool              // there, and printed
 	sent    map[string]uint64 // what it had sent when that was printed last
-	heard   uint64            // how many notifications it had had then
+	heard   uint64            // how many notifications had come by then
 	slow    *slowWatcher      // blocks its dispatcher while it is deaf; nil if it has none
 	deaf    bool
 }
