@@ -201,7 +201,8 @@ type contextKey struct{}
 // newContext makes what [manager.Lock.Do] gives its function: a context with a cause and a value.
 func newContext() (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	return context.WithValue(ctx, contextKey{}, &cancel), cancel
+	ctx = context.WithValue(ctx, contextKey{}, &cancel)
+	return ctx, cancel
 }
 
 // add adds d to the word and returns how many races it lost.
