@@ -100,6 +100,15 @@ func (c *cluster) cachedName(l *Lock) string {
 	return nameOfHolder(holder)
 }
 
+// wantHolder checks what Holder says.
+func (c *cluster) wantHolder(what string, l *Lock, want string) {
+	c.t.Helper()
+	holder, err := l.Holder(c.t.Context())
+	wantErr(c.t, what, err, nil)
+	got := nameOfHolder(holder)
+	expect(c.t, got == want, "%s: holder %q, want %q", what, got, want)
+}
+
 // wantCached checks what CachedHolder says.
 func (c *cluster) wantCached(what string, l *Lock, want string) {
 	c.t.Helper()

@@ -4,8 +4,6 @@ package manager
 
 import (
 	"context"
-	"fmt"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -56,28 +54,6 @@ func (c *cluster) mustDowngrade(h Hold) {
 	c.t.Helper()
 	wantErr(c.t, "downgrade", h.Downgrade(), nil)
 	synctest.Wait()
-}
-
-// queue returns the queue of the lock "jobs" in the order of turns, each contender as the
-// first letter of its kind and its number.
-func (c *cluster) queue(l *Lock) string {
-	c.t.Helper()
-	all, err := l.Queue(c.t.Context(), 0)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	var marks []string
-	for _, q := range all {
-		marks = append(marks, fmt.Sprintf("%c%d", q.Kind.String()[0], q.Sequence))
-	}
-	return strings.Join(marks, " ")
-}
-
-// wantQueue checks the queue of the lock "jobs".
-func (c *cluster) wantQueue(l *Lock, want string) {
-	c.t.Helper()
-	synctest.Wait()
-	wantEq(c.t, "the queue", c.queue(l), want)
 }
 
 // A pair costs no more memory than two locks and two pointers, as long as it is not used
