@@ -73,8 +73,9 @@ func TestWornOutHome(t *testing.T) {
 				t.Errorf("generation %d of home %p, want the first of a new one", next.gen, hm)
 			}
 			mustRelease(t, next)
-			if n := l.Stats().Entries; n != state.LastGeneration+1 {
-				t.Errorf("%d entries are counted, want %d", n, state.LastGeneration+1)
+			const want = uint64(state.LastGeneration + 1)
+			if n := l.Stats().Entries; n != want {
+				t.Errorf("%d entries are counted, want %d", n, want)
 			}
 		})
 	}
