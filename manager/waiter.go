@@ -383,14 +383,19 @@ func (t *waiter) park(w *watching, n news) {
 	m := t.round.lock.m
 	t.attempts, t.requeues = 0, 0
 	p := &position{ahead: w.plan.ahead - int32(n.gone), at: m.now()}
+	gone := 0
 	for _, a := range w.contenders() {
 		switch {
 		case a.isGone():
+			gone++
 		case a.missing:
 			return // the dispatcher is about to tell, so this is no wait
 		case p.of == nil || !w.plan.complete: // the nearest; but if no other is ahead of the two, the holder
 			p.of = a
 		}
+	}
+	if gone > int(n.gone) {
+		return // the dispatcher has just told, so this is no wait either: the wake is due
 	}
 	p.first = t.first(w)
 	if p.first == nil && w.plan.complete && p.ahead == 1 && t.round.lock.kind != queue.Read {
