@@ -115,6 +115,11 @@ func TestBusyLocksAreSmall(t *testing.T) {
 	}
 	for what, most := range maxBytes {
 		got := bytesPerLock(t, what, 2000)
+		for range 2 {
+			if got > most { // other work of the process can add to what was measured, and take nothing away
+				got = min(got, bytesPerLock(t, what, 2000))
+			}
+		}
 		t.Logf("a %s lock costs %d bytes", what, got)
 		expect(t, got <= most, "a %s lock costs %d bytes, want at most %d", what, got, most)
 	}
