@@ -144,7 +144,7 @@ func (h Hold) Release() *futures.Future[struct{}] {
 	if h.share == nil {
 		return zeroReleased
 	}
-	_, e, p := h.leave()
+	_, e, p := h.giveUp()
 	switch {
 	case e == state.Nothing:
 		return futures.Resolved(struct{}{}, error(h.dead("release")))
@@ -179,7 +179,7 @@ func (h Hold) Leave() error {
 	// The look at the lease comes first: a handle that is given up cannot tell. What was to
 	// be protected was done before the call.
 	err := h.check(op)
-	if _, e := h.giveUp(); e == state.Nothing {
+	if _, e, _ := h.giveUp(); e == state.Nothing {
 		return h.dead(op) // another goroutine has released it since the look
 	}
 	return err
@@ -188,16 +188,10 @@ func (h Hold) Leave() error {
 // giveUp gives the handle up, and the holder's count with its last handle. It
 // returns the round's word as it was before, and the effect: Left if the holder
 // has other handles, Nothing if this one was released before, else that of
-// share.leave.
-func (h Hold) giveUp() (state.Word, state.Effect) {
-	w, e, _ := h.leave()
-	return w, e
-}
-
-// leave is giveUp. If others stay inside, it also returns the share's promises.
+// share.leave. If others stay inside, it also returns the share's promises.
 //
 // It is the fast path, for a holder that has no other handle. See Lock.acquire.
-func (h Hold) leave() (state.Word, state.Effect, *promises) {
+func (h Hold) giveUp() (state.Word, state.Effect, *promises) {
 	s, sh := h.slot, h.share
 	hd := s.handle
 	if hd.first.Load() != nil || !hd.word.ReleaseOnly(h.gen) {
@@ -259,7 +253,7 @@ func (h Hold) Unlock(ctx context.Context) error {
 	if h.share == nil {
 		return errZeroHold
 	}
-	w, e := h.giveUp()
+	w, e, _ := h.giveUp()
 	return h.confirm(ctx, w, e)
 }
 

@@ -422,7 +422,7 @@ func TestTwoHandlesReleasedAtOnce(t *testing.T) {
 		var wg sync.WaitGroup
 		for _, h := range []Hold{h, nested} {
 			wg.Go(func() {
-				if w, e := h.giveUp(); e == state.Left && w.Phase() != state.Retained {
+				if w, e, _ := h.giveUp(); e == state.Left && w.Phase() != state.Retained {
 					t.Errorf("a handle of a held lock was released in %v: Unlock says %v", w, h.lostError("unlock"))
 				}
 			})

@@ -152,7 +152,7 @@ func (hs Holds) giveUp() ([]state.Word, []state.Effect) {
 	words, effects := make([]state.Word, len(hs)), make([]state.Effect, len(hs))
 	for i, h := range hs {
 		if h.share != nil {
-			words[i], effects[i] = h.giveUp()
+			words[i], effects[i], _ = h.giveUp()
 		}
 	}
 	return words, effects

@@ -561,14 +561,14 @@ func (x *Mutex) advance(left *turn) {
 		case giveBack:
 			// The process may keep the lock: for another goroutine, whose hold has come
 			// meanwhile, or idle. An idle round may end much later, or be entered again.
-			_, e := h.giveUp()
+			_, e, _ := h.giveUp()
 			left.follow(h, e == state.Left || e == state.Idled)
 			return
 		case passOn:
 			//holdfast:reached mutex: the gate closed with goroutines in the line
 			// In this order: then the request that deletes the one node makes the other.
 			next := x.ask()
-			_, e := h.giveUp()
+			_, e, _ := h.giveUp()
 			left.follow(h, e == state.Left) // the gate may have opened, and let next in
 			x.exchange(next)
 		case letIn:

@@ -160,7 +160,9 @@ func (r *round) enter() Hold {
 
 // homes are those of a lock.
 type homes struct {
-	home atomic.Pointer[home] // nil until a caller enters; if it is striped, it is not used itself
+	home        atomic.Pointer[home] // nil until a caller enters; if it is striped, it is not used itself
+	lostRaces   atomic.Uint64        // of before there were stripes; see races
+	longestRace atomic.Uint32
 }
 
 // near returns the home that the caller begins with; nil if there is none yet.
@@ -218,6 +220,38 @@ func (l *homes) homeOf(h *handle) *home {
 func (l *homes) entries() (n uint64) {
 	for hm := range l.each {
 		n += hm.word.Load().Holders() + hm.other.Load()
+	}
+	return n
+}
+
+// noteRaces counts the races that one operation lost.
+func (l *homes) noteRaces(lost int) {
+	if lost > 0 { // inlined
+		l.countRaces(uint64(lost))
+	}
+}
+
+// countRaces counts n races that one operation lost. After many the lock gets its stripes,
+// and counts them there: one counter would be one more line to fight for.
+func (l *homes) countRaces(n uint64) {
+	if hm := l.home.Load(); hm != nil && hm.striped != nil {
+		hm.striped.homes[spot()].races.Add(n)
+	} else if l.lostRaces.Add(n) >= stripeAfter && hm != nil {
+		l.stripe()
+	}
+	for {
+		old := l.longestRace.Load()
+		if uint64(old) >= n || l.longestRace.CompareAndSwap(old, uint32(n)) {
+			return
+		}
+	}
+}
+
+// races returns the number of races lost.
+func (l *homes) races() uint64 {
+	n := l.lostRaces.Load()
+	for _, races := range l.each {
+		n += races
 	}
 	return n
 }

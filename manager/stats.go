@@ -35,42 +35,8 @@ type totals struct{ grants, lost, failures atomic.Uint64 }
 // counters are a lock's counters. Each is atomic, but they are read one by one: a
 // Stats is not a snapshot of one moment.
 type counters struct {
-	rounds      atomic.Uint64
-	grants      atomic.Uint64
-	joins       atomic.Uint64
-	lostRaces   atomic.Uint64
-	longestRace atomic.Uint32
-	foreign     atomic.Int32 // see Stats.Foreign
-}
-
-// noteRaces counts the races that one operation lost.
-func (l *Lock) noteRaces(lost int) {
-	if lost > 0 { // inlined
-		l.countRaces(uint64(lost))
-	}
-}
-
-// countRaces counts n races that one operation lost. After many the lock gets its stripes,
-// and counts them there: one counter would be one more line to fight for.
-func (l *Lock) countRaces(n uint64) {
-	if hm := l.home.Load(); hm != nil && hm.striped != nil {
-		hm.striped.homes[spot()].races.Add(n)
-	} else if l.lostRaces.Add(n) >= stripeAfter && hm != nil {
-		l.stripe()
-	}
-	for {
-		old := l.longestRace.Load()
-		if uint64(old) >= n || l.longestRace.CompareAndSwap(old, uint32(n)) {
-			return
-		}
-	}
-}
-
-// races returns the number of races lost.
-func (l *Lock) races() uint64 {
-	n := l.lostRaces.Load()
-	for _, races := range l.each {
-		n += races
-	}
-	return n
+	rounds  atomic.Uint64
+	grants  atomic.Uint64
+	joins   atomic.Uint64
+	foreign atomic.Int32 // see Stats.Foreign
 }
