@@ -179,8 +179,10 @@ type Config struct {
 	TLS *tls.Config
 
 	// Workers is the number of I/O goroutines, and so of this process's concurrent
-	// requests. It must be at least 9: eight are reserved for releases.
-	// Defaults to 32.
+	// requests. It must be at least 9: eight are reserved for releases. A process that
+	// acquires, releases or waits for thousands of locks at once puts requests together, at
+	// most so many into one.
+	// Defaults to 64.
 	Workers int
 
 	suspended func() time.Duration // set by tests only: zkio.Config.Suspended
@@ -192,7 +194,7 @@ const (
 	defaultSessionTimeout = 10 * time.Second
 	defaultCloseTimeout   = 5 * time.Second
 	defaultTenure         = 100 * time.Millisecond
-	defaultWorkers        = 32
+	defaultWorkers        = 64
 	minWorkers            = 9
 	minSessionTimeout     = 100 * time.Millisecond
 	maxSessionTimeout     = 24 * time.Hour

@@ -25,7 +25,7 @@ func TestConfigDefaults(t *testing.T) {
 	}
 	want := Config{
 		Servers: []string{"zk1:2181", "zk2:2182"}, Root: "/holdfast", SessionTimeout: 10 * time.Second, CloseTimeout: 5 * time.Second,
-		Tenure: 100 * time.Millisecond, Workers: 32, Label: filepath.Base(os.Args[0]), Logger: slog.Default(),
+		Tenure: 100 * time.Millisecond, Workers: 64, Label: filepath.Base(os.Args[0]), Logger: slog.Default(),
 	}
 	expect(t, reflect.DeepEqual(cfg, want), "got  %+v\nwant %+v", cfg, want)
 }

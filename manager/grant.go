@@ -19,6 +19,9 @@ type Grant struct {
 	// the token that it reads with, and readers that were beside it may have higher ones.
 	// So have the resource compare the tokens of writers only. A read beside this
 	// process's own write lock or upgraded Hold has the token of that.
+	//
+	// Compare the tokens of one lock only. Locks that a process acquires at the same time may
+	// have the same token, since one transaction can create the nodes of several.
 	Token uint64
 	// Path is the lock's node.
 	Path string

@@ -381,12 +381,16 @@ func (s *Session) multiAndRead(op, path string, reads []*Read, ops ...Op) ([]OpR
 			return nil, fmt.Errorf("%w (operation %d)", err, i)
 		}
 	}
-	calls := s.readCalls(append(make([]*call, 0, 1+len(reads)), multiCall(op, path, ops)), reads)
+	return s.transact(multiCall(op, path, ops), ops, reads)
+}
+
+// transact is multiAndRead by the call c, whose operations are ops.
+func (s *Session) transact(c *call, ops []Op, reads []*Read) ([]OpResult, error) {
+	calls := s.readCalls(append(make([]*call, 0, 1+len(reads)), c), reads)
 	s.exchange(calls...)
 	for i, r := range reads {
 		r.take(s, calls[1+i])
 	}
-	c := calls[0]
 	results, err := c.results(ops)
 	if err = s.final(c, err); ClassOf(err) == SessionOver || ClassOf(err) == Closed {
 		results = nil

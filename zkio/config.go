@@ -45,7 +45,8 @@ type Config struct {
 	Dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
 	// Workers is the number of goroutines that run tasks. Eight of them serve
-	// Releases only, so it must be at least 9. Defaults to 32.
+	// Releases only, so it must be at least 9. While tasks wait for a worker, those that run
+	// put their requests together, at most so many into one. Defaults to 64.
 	Workers int
 
 	// LostMargin ends leases earlier by so much. It must be less than a quarter
@@ -97,7 +98,7 @@ func (a Auth) LogValue() slog.Value { return slog.StringValue(a.String()) }
 const (
 	defaultPort           = "2181"
 	defaultSessionTimeout = 10 * time.Second
-	defaultWorkers        = 32
+	defaultWorkers        = 64
 	minSessionTimeout     = 10 * time.Millisecond
 	maxSessionTimeout     = 24 * time.Hour
 )

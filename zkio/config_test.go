@@ -38,7 +38,7 @@ func TestServerAddresses(t *testing.T) {
 func TestConfigDefaults(t *testing.T) {
 	cfg, err := Config{Servers: []string{"zk1", "zk2:7"}}.resolve()
 	must(t, err)
-	if cfg.SessionTimeout != 10*time.Second || cfg.Workers != 32 || cfg.LostMargin != 0 || cfg.Logger == nil {
+	if cfg.SessionTimeout != 10*time.Second || cfg.Workers != 64 || cfg.LostMargin != 0 || cfg.Logger == nil {
 		t.Errorf("defaults are %+v", cfg)
 	}
 	if got := strings.Join(cfg.Servers, " "); got != "zk1:2181 zk2:7" {

@@ -36,7 +36,8 @@
 //	Session.Get, Multi, …      calls.go       a worker of the pool, or another goroutine
 //	  └ readCall, opCall, …    requests.go    the encoded request; a read asks for a watch
 //	                                          if a watcher is registered for its path
-//	Session.exchange           exchange.go    waits for a connection, and then for the answers
+//	Session.exchange           exchange.go    waits for a connection, and then for the answers;
+//	                           bundle.go      while tasks wait for a worker: together with others
 //	  └ wire.send              wire.go        one packet, and a time before it leaves
 //	        ⇅ the server
 //	    wire.next              wire.go        on the goroutine that reads

@@ -21,8 +21,14 @@ type call struct {
 	op    int32
 	body  []byte // the encoded request
 	watch string // the path whose watch it asks for, if any
-	xid   int32  // a mark of the protocol's or of ours; 0: the wire gives it a number
-	trip  *trip  // nil if nothing waits for the answer
+
+	// bundled says that it may be sent together with other workers' calls: see bundler.
+	bundled    bool
+	dir        string // then: where it makes a node, if it does
+	operations int    // and how many operations it has
+
+	xid  int32 // a mark of the protocol's or of ours; 0: the wire gives it a number
+	trip *trip // nil if nothing waits for the answer
 
 	failed error         // of exchange: why there is no answer to rely on
 	sent   time.Duration // on the client's clock, taken before the packet was written
@@ -63,10 +69,18 @@ func changes(op int32) bool {
 // maxRequest is the largest request sent: a server's default limit, less some.
 const maxRequest = 1<<20 - 8192
 
-// exchange sends calls in one packet, in which the server carries them out in this order,
-// and waits for the answers: see result. If a path is malformed, nothing is sent. If there
-// is no connection it waits for one first.
+// exchange sends calls, which the server carries out in this order, and waits for the
+// answers: see result. If a path is malformed, nothing is sent. If there is no connection it
+// waits for one first.
 func (s *Session) exchange(calls ...*call) {
+	if s.client.pool.backlog() && s.exchangeTogether(calls) {
+		return
+	}
+	s.exchangeAlone(calls)
+}
+
+// exchangeAlone is exchange in one packet that has no other calls.
+func (s *Session) exchangeAlone(calls []*call) {
 	if err := s.send(calls); err != nil {
 		for _, c := range calls {
 			c.failed = err
@@ -74,7 +88,7 @@ func (s *Session) exchange(calls ...*call) {
 	}
 }
 
-// send is exchange; it returns the error that all the calls have failed with. Its class is
+// send sends calls in one packet and waits, as exchange does. It returns the error that all the calls have failed with. Its class is
 // Unknown if they were sent.
 func (s *Session) send(calls []*call) error {
 	t := &trip{left: len(calls), done: make(chan struct{})}

@@ -188,7 +188,11 @@ func (n *Node) createAndCount(s *Session, first []Op, behind []*Read) (children 
 	made, err := n.attempt(s, func() (string, error) {
 		ops := first
 		ops = append(ops, n.op(n.create.base(), jute.FlagEphemeralSequential), SetOp(n.create.dir, nil, -1))
-		results, err := s.multiAndRead("create", n.where(), behind, ops...)
+		c := multiCall("create", n.where(), ops)
+		if len(first) == 0 {
+			c.together(n.create.dir, len(ops))
+		}
+		results, err := s.transact(c, ops, behind)
 		if err != nil {
 			return "", err
 		}
@@ -595,7 +599,8 @@ func (n *Node) delete(s *Session, along []Op) (how Removal, err error) {
 // such node.
 func (s *Session) deleteAlong(path string, along []Op) (Removal, error) {
 	if len(along) == 0 {
-		return RemovedByUs, s.Delete(path, -1)
+		_, err := s.ask(opCall("delete", DeleteOp(path, -1)).together("", 1))
+		return RemovedByUs, err
 	}
 	results, err := s.multi("delete", path, append([]Op{DeleteOp(path, -1)}, along...)...)
 	if ClassOf(err) != Definite || len(results) == 0 || results[0].Err != nil {

@@ -5,6 +5,7 @@ package zkio
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 )
 
 // A Queue is one of the pool's three.
@@ -75,6 +76,8 @@ type pool struct {
 	session *Session      // what tasks are run with; nil until the first session
 	open    bool          // the session is connected
 	changed chan struct{} // closed, if not nil, when open changes or the last release ends
+
+	waiting atomic.Int64 // tasks in the queues; written with mu held
 }
 
 func newPool(workers int) *pool {
@@ -125,10 +128,14 @@ func (p *pool) push(q Queue, t Task) {
 
 func (p *pool) pushLocked(q Queue, t Task) {
 	p.queues[q].push(t)
+	p.waiting.Add(1)
 	// One task wakes one worker. If none waits, the next to end its task looks at
 	// the queues before it waits.
 	p.work.Signal()
 }
+
+// backlog reports whether tasks wait for a worker.
+func (p *pool) backlog() bool { return p.waiting.Load() > 0 }
 
 // load returns how many tasks are queued, and how many are running.
 func (p *pool) load() (fetches, releases, busy int) {
@@ -169,6 +176,7 @@ func (p *pool) serve() {
 			p.work.Wait()
 			continue
 		}
+		p.waiting.Add(-1)
 		p.runLocked(t, q)
 	}
 }

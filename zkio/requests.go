@@ -18,6 +18,7 @@ func (s *Session) readCall(q Question, path string) *call {
 		c.watch = path
 	}
 	c.body = jute.AppendBool(c.body, c.watch != "")
+	c.bundled, c.operations = true, 1
 	return c
 }
 
@@ -26,10 +27,17 @@ func opCall(what string, o Op) *call {
 	return &call{what: what, path: o.path, op: o.code, body: o.append(make([]byte, 0, o.size()))}
 }
 
+// together lets the change c, of n operations, be sent with other workers' calls, and says in which
+// directory it makes a node, if it does.
+func (c *call) together(dir string, n int) *call {
+	c.bundled, c.dir, c.operations = true, dir, n
+	return c
+}
+
 // multiCall returns the transaction of ops. Errors name path, unless they are those of an
 // operation.
 func multiCall(what, path string, ops []Op) *call {
-	size := 9
+	size := multiHeader
 	for _, o := range ops {
 		size += o.size()
 	}
@@ -42,7 +50,7 @@ func multiCall(what, path string, ops []Op) *call {
 
 // multiReadCall returns the request for the data of the nodes of reads. It sets no watches.
 func multiReadCall(reads []Read) *call {
-	size := 9
+	size := multiHeader
 	for _, r := range reads {
 		size += 14 + len(r.Path)
 	}
@@ -54,6 +62,9 @@ func multiReadCall(reads []Read) *call {
 	}
 	return &call{what: questions[ReadData], path: reads[0].Path, op: jute.OpMultiRead, body: appendMultiHeader(b, -1, true)}
 }
+
+// multiHeader is how many bytes appendMultiHeader appends.
+const multiHeader = 9
 
 // appendMultiHeader appends what precedes each operation of a transaction, or
 // follows the last.

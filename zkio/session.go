@@ -40,6 +40,8 @@ type Session struct {
 	nodes  nodeSet
 	later  laterWatches
 
+	bundler bundler
+
 	id           atomic.Int64
 	timeout      atomic.Int64 // a time.Duration; as negotiated
 	zxid         atomic.Int64 // the newest transaction that an answer told of
@@ -93,6 +95,7 @@ func newSession(c *Client, epoch uint64) *Session {
 	}
 	s.nodes.wake = make(chan struct{}, 1)
 	s.later.session = s
+	s.bundler.most = max(1, c.cfg.Workers/bundleWorkers)
 	s.timeout.Store(int64(c.cfg.SessionTimeout))
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s

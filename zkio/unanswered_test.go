@@ -55,12 +55,12 @@ func TestF089_RequestsAreNotAnswered(t *testing.T) {
 	bubble(t, func(t *testing.T, z *zktest.Server) {
 		c := open(t, configure(z))
 		must(t, c.Session().Create("/d", nil, nil))
-		lost := z.Faults().SwallowReply(zktest.Match{Op: zktest.OpGetData, Times: 32})
+		lost := z.Faults().SwallowReply(zktest.Match{Op: zktest.OpSync, Times: 32})
 		var ran atomic.Int32
 		for i := range 32 {
 			c.Submit([...]Queue{Fetches, Releases}[i/24], task(func(s *Session) {
-				_, _, err := s.Get("/d")
-				if !is(err, ErrUnknown) || !strings.Contains(err.Error(), "answered a later request, but not getData") {
+				err := s.Sync("/d") // which goes in no bundle
+				if !is(err, ErrUnknown) || !strings.Contains(err.Error(), "answered a later request, but not sync") {
 					t.Errorf("error %v", err)
 				}
 				ran.Add(1)

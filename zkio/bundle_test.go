@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package zkio
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/jute"
+	"github.com/holdfast-go/holdfast/zkio/zktest"
+)
+
+// crowded runs fn with a session whose pool always has a backlog, and the directories /0 to
+// /19.
+func crowded(t *testing.T, fn func(t *testing.T, z *zktest.Server, s *Session)) {
+	t.Helper()
+	connected(t, func(t *testing.T, z *zktest.Server, c *Client, s *Session) {
+		for i := range dirs {
+			must(t, s.EnsureDir(dirName(i), nil))
+		}
+		c.pool.waiting.Add(1)
+		fn(t, z, s)
+	})
+}
+
+const dirs = 20
+
+func dirName(i int) string { return fmt.Sprintf("/%d", i) }
+
+// together runs calls at the same time, and returns when all have ended. The server is
+// silent until all have been made, so that bundles form.
+func together(t *testing.T, z *zktest.Server, s *Session, n int, call func(i int)) {
+	t.Helper()
+	block := z.Faults().BlockRequests(s.ID())
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { call(i) })
+	}
+	synctest.Wait()
+	block.Remove()
+	wg.Wait()
+}
+
+// wantMade checks that the server has n, made by the transaction that n names.
+func wantMade(t *testing.T, z *zktest.Server, n *Node) {
+	t.Helper()
+	if _, st, ok := z.Get(n.Path()); !ok || st.Czxid != n.Czxid() {
+		t.Errorf("%q: %+v, %t; want czxid %d", n.Path(), st, ok, n.Czxid())
+	}
+}
+
+// TestBundle: while tasks wait for a worker, the requests of those that run go together. Each
+// gets its own answer, and two nodes of one directory get different tokens.
+func TestBundle(t *testing.T) {
+	crowded(t, func(t *testing.T, z *zktest.Server, s *Session) {
+		nodes := make([]*Node, 2*dirs)
+		before := s.client.Stats().Sent["multi"]
+		together(t, z, s, len(nodes), func(i int) {
+			nodes[i] = newNode(dirName(i%dirs), nil)
+			list := &Read{Path: dirName(i % dirs), What: ReadChildren}
+			children, err := nodes[i].CreateAndCount(s, list)
+			if err != nil || children < 1 || children > 2 || len(list.Names) < children || list.Stat.Pzxid < nodes[i].Czxid() {
+				t.Errorf("%d: %d children, %v; list %q, %v", i, children, err, list.Names, list.Err)
+			}
+		})
+		if n := s.client.Stats().Sent["multi"] - before; n > 6 {
+			t.Errorf("%d requests to create %d nodes", n, len(nodes))
+		}
+		for i, n := range nodes {
+			wantMade(t, z, n)
+			if j := (i + dirs) % len(nodes); n.Czxid() == nodes[j].Czxid() {
+				t.Errorf("%s and %s have one token: %d", n.Path(), nodes[j].Path(), n.Czxid())
+			}
+		}
+
+		before = s.client.Stats().Answered
+		together(t, z, s, len(nodes), func(i int) {
+			data, st, err := s.Get(nodes[i].Path())
+			if string(data) != "data" || st.Czxid != nodes[i].Czxid() || err != nil {
+				t.Errorf("%d: %q, %+v, %v", i, data, st, err)
+			}
+		})
+		if n := s.client.Stats().Answered - before; n > 6 {
+			t.Errorf("%d requests to read %d nodes", n, len(nodes))
+		}
+
+		before = s.client.Stats().Answered
+		together(t, z, s, len(nodes), func(i int) {
+			if how, err := nodes[i].Remove(s); how != RemovedByUs || err != nil {
+				t.Errorf("%d: %v, %v", i, how, err)
+			}
+		})
+		if n := s.client.Stats().Answered - before; n > 6 {
+			t.Errorf("%d requests to delete %d nodes", n, len(nodes))
+		}
+		for i := range dirs {
+			if names := z.Children(dirName(i)); len(names) != 0 {
+				t.Errorf("%s has %q", dirName(i), names)
+			}
+		}
+	})
+}
+
+// TestBundleWatches: a read in a bundle leaves the watch that it asks for.
+func TestBundleWatches(t *testing.T) {
+	crowded(t, func(t *testing.T, z *zktest.Server, s *Session) {
+		var r recorder
+		together(t, z, s, 2*dirs, func(i int) {
+			path := dirName(i % dirs)
+			var err error
+			if s.client.Watch(path, &r); i < dirs {
+				_, _, err = s.Get(path)
+			} else {
+				_, _, err = s.Children(path)
+			}
+			must(t, err)
+		})
+		for i := range dirs {
+			must(t, z.Create(dirName(i)+"/x", nil))
+			must(t, z.DeleteAll(dirName(i)))
+		}
+		synctest.Wait()
+		for i := range dirs {
+			if !r.has(dirName(i)+" children changed") || !r.has(dirName(i)+" deleted") {
+				t.Errorf("%s: told %q", dirName(i), r.lines())
+			}
+		}
+	})
+}
+
+// TestF339_BundleRefused: ZooKeeper refuses a transaction because of one operation, and changes
+// nothing. The others do not suffer from that.
+func TestF339_BundleRefused(t *testing.T) {
+	crowded(t, func(t *testing.T, z *zktest.Server, s *Session) {
+		must(t, z.DeleteAll(dirName(7)))
+		nodes := make([]*Node, dirs)
+		together(t, z, s, dirs, func(i int) {
+			nodes[i] = newNode(dirName(i), nil)
+			switch children, err := nodes[i].CreateAndCount(s, &Read{Path: dirName(i), What: ReadChildren}); {
+			case i == 7 && (!errors.Is(err, ErrNoNode) || ClassOf(err) != Definite):
+				t.Errorf("%d: %v", i, err)
+			case i != 7 && (children != 1 || err != nil):
+				t.Errorf("%d: %d children, %v", i, children, err)
+			}
+		})
+		for i, n := range nodes {
+			if i != 7 {
+				wantMade(t, z, n)
+			}
+		}
+		must(t, z.Delete(nodes[3].Path()))
+		together(t, z, s, dirs, func(i int) {
+			want := RemovedByUs
+			switch i {
+			case 3:
+				want = RemovedBefore
+			case 7:
+				want = RemovedUnknown
+			}
+			if how, err := nodes[i].Remove(s); how != want || err != nil {
+				t.Errorf("%d: %v, %v; want %v", i, how, err, want)
+			}
+		})
+	})
+}
+
+// TestF340_BundleUnanswered: the answer to a bundle is lost. All outcomes are unknown, and each
+// worker finds out about its own.
+func TestF340_BundleUnanswered(t *testing.T) {
+	faults := map[string]func(f *zktest.Faults, m zktest.Match) *zktest.Fault{
+		"the answer is lost":  (*zktest.Faults).DropReply,
+		"the request is lost": (*zktest.Faults).DropRequest,
+	}
+	for what, fault := range faults {
+		t.Run(what, func(t *testing.T) {
+			crowded(t, func(t *testing.T, z *zktest.Server, s *Session) {
+				hit := fault(z.Faults(), zktest.Match{Op: zktest.OpMulti, Nth: s.bundler.most + 1})
+				var unknown atomic.Int32
+				nodes := make([]*Node, dirs)
+				together(t, z, s, dirs, func(i int) {
+					nodes[i] = newNode(dirName(i), nil)
+					_, err := nodes[i].CreateAndCount(s)
+					if err != nil {
+						if own := "zkio: create " + nodes[i].create.base(); ClassOf(err) != Unknown || !strings.HasPrefix(err.Error(), own) {
+							t.Errorf("%d: %v, want %s", i, err, own)
+						}
+						unknown.Add(1)
+						_, err = nodes[i].CreateAndCount(s)
+					}
+					must(t, err)
+				})
+				if hit.Hits() != 1 || unknown.Load() < dirs-int32(s.bundler.most) {
+					t.Errorf("%d hits, %d unknown outcomes", hit.Hits(), unknown.Load())
+				}
+				for i, n := range nodes {
+					wantMade(t, z, n)
+					if names := z.Children(dirName(i)); len(names) != 1 {
+						t.Errorf("%s has %q", dirName(i), names)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestF341_BundleSessionOver: the session ends while a bundle is under way and others wait. All
+// of them fail at once, and no request of one session is sent in the next.
+func TestF341_BundleSessionOver(t *testing.T) {
+	crowded(t, func(t *testing.T, z *zktest.Server, s *Session) {
+		block := z.Faults().BlockRequests(s.ID())
+		var (
+			wg      sync.WaitGroup
+			unknown atomic.Int32
+		)
+		for i := range 2 * dirs {
+			wg.Go(func() {
+				_, err := newNode(dirName(i%dirs), nil).CreateAndCount(s)
+				switch ClassOf(err) {
+				case Unknown: // it was sent
+					unknown.Add(1)
+				case SessionOver:
+				default:
+					t.Errorf("%d: %v", i, err)
+				}
+			})
+		}
+		synctest.Wait()
+		began := time.Now()
+		z.ExpireSession(s.ID())
+		block.Remove()
+		wg.Wait()
+		if took := time.Since(began); took > time.Second || unknown.Load() > int32(s.bundler.most) {
+			t.Errorf("it took %v; of %d the outcome is unknown", took, unknown.Load())
+		}
+		for i := range dirs {
+			if names := z.Children(dirName(i)); len(names) != 0 {
+				t.Errorf("%s has %q", dirName(i), names)
+			}
+		}
+	})
+}
+
+// TestBundleOldServer: a server that cannot read several nodes at once is asked for each, and so
+// is one whose answer would be too large.
+func TestBundleOldServer(t *testing.T) {
+	for _, code := range []zktest.Code{zktest.CodeUnimplemented, zktest.Code(codeTooLarge)} {
+		crowded(t, func(t *testing.T, z *zktest.Server, s *Session) {
+			z.Faults().FailRequest(zktest.Match{Op: zktest.OpMultiRead, Times: 1}, code)
+			for range 2 {
+				together(t, z, s, dirs, func(i int) {
+					_, st, err := s.Get(dirName(i))
+					if err != nil || st.Czxid == 0 {
+						t.Errorf("%d: %+v, %v", i, st, err)
+					}
+				})
+			}
+			want := uint64(2)
+			if code == zktest.CodeUnimplemented {
+				want = 1 // it is not asked again
+			}
+			if n := z.Requests(zktest.OpMultiRead); n != want {
+				t.Errorf("code %v: %d times asked for several, want %d", code, n, want)
+			}
+		})
+	}
+}
+
+// TestBundleRefusesPath: a malformed path is refused by itself, and does not spoil a bundle.
+func TestBundleRefusesPath(t *testing.T) {
+	crowded(t, func(t *testing.T, z *zktest.Server, s *Session) {
+		together(t, z, s, dirs, func(i int) {
+			path := dirName(i)
+			if i == 3 {
+				path = "/a//b"
+			}
+			_, _, err := s.Get(path)
+			if i == 3 {
+				wantErr(t, err, ErrBadArguments, Definite)
+			} else if err != nil {
+				t.Errorf("%d: %v", i, err)
+			}
+		})
+	})
+}
+
+// TestBundler: bundles have no more than they may, and no parcel is left behind for ever.
+func TestBundler(t *testing.T) {
+	parcelOf := func(op int32, dir string, size int) *parcel {
+		return newParcel([]*call{(&call{path: "/", op: op, body: make([]byte, size)}).together(dir, 1)})
+	}
+	fill := func(n int, op int32, dir func(i int) string, size int) (all []*parcel) {
+		for i := range n {
+			all = append(all, parcelOf(op, dir(i), size))
+		}
+		return all
+	}
+	same, none := func(int) string { return "/d" }, func(int) string { return "" }
+	for _, tt := range []struct {
+		what  string
+		sizes string // of the bundles
+		all   []*parcel
+	}{
+		{"deletions", "[64 64 2]", fill(130, jute.OpDelete, none, 20)},
+		{"reads", "[130]", fill(130, jute.OpGetData, none, 20)},
+		{"one directory", "[1 1 1]", fill(3, jute.OpMulti, same, 20)},
+		{"many directories", "[64 6]", fill(70, jute.OpMulti, dirName, 20)},
+		{"large ones", "[3 3 1]", fill(7, jute.OpMulti, dirName, 20<<10)},
+		{"the largest", "[1 1]", fill(2, jute.OpMulti, dirName, bundleBytes)},
+	} {
+		b := bundler{waiting: tt.all}
+		var sizes []int
+		for len(b.waiting) > 0 {
+			first := b.waiting[0]
+			next := b.takeLocked()
+			if sizes = append(sizes, len(next)); next[0] != first {
+				t.Errorf("%s: the oldest has to wait", tt.what)
+			}
+		}
+		if got := fmt.Sprint(sizes); got != tt.sizes {
+			t.Errorf("%s: %s, want %s", tt.what, got, tt.sizes)
+		}
+	}
+	if parcelOf(jute.OpMulti, "", bundleBytes+1) != nil {
+		t.Error("a request larger than a bundle may be is put into one")
+	}
+}
