@@ -3,6 +3,8 @@
 package zkio
 
 import (
+	"fmt"
+	"math"
 	"sync"
 
 	"github.com/holdfast-go/holdfast/internal/jute"
@@ -18,7 +20,7 @@ const (
 	bundleBytes   = 64 << 10 // of the requests in a bundle, at most
 	// bundleWorkers is how many workers there are for each bundle that may be under way at a
 	// time: so many requests can come together in one.
-	bundleWorkers = 16
+	bundleWorkers = 32
 )
 
 // A bundler sends the requests of a session's workers together.
@@ -158,13 +160,16 @@ func (s *Session) sendBundle(bundle []*parcel) {
 		case p.change() != nil:
 			changed.add(p, p.calls[0])
 			others = append(others, p.calls[1:]...)
-		case len(p.calls) == 1 && p.calls[0].op == jute.OpGetData && p.calls[0].watch == "" && !s.noMultiRead.Load():
-			read.add(p, p.calls[0]) // such a request sets no watches
+		case len(p.calls) == 1 && p.calls[0].op == jute.OpGetData && !s.noMultiRead.Load():
+			read.add(p, p.calls[0])
 		default:
 			others = append(others, p.calls...)
 		}
 	}
-	packet := append(append(changed.packet(jute.OpMulti), read.packet(jute.OpMultiRead)...), others...)
+	packet := changed.packet(jute.OpMulti)
+	packet = append(packet, read.watches()...)
+	packet = append(packet, read.packet(jute.OpMultiRead)...)
+	packet = append(packet, others...)
 	if err := s.send(packet); err != nil {
 		//holdfast:reached-if ClassOf(err) == Unknown: bundle: the answer is lost
 		for _, p := range bundle {
@@ -174,10 +179,11 @@ func (s *Session) sendBundle(bundle []*parcel) {
 	}
 	//holdfast:reached-if changed.merged != nil: bundle: changes go together
 	//holdfast:reached-if read.merged != nil: bundle: reads go together
-	changed.share()
-	if !read.share() && read.merged.code == jute.ErrUnimplemented {
+	if read.merged != nil && read.merged.code == jute.ErrUnimplemented {
 		s.noMultiRead.Store(true)
 	}
+	changed.share()
+	read.share()
 }
 
 // fail notes that the packet with p's calls has failed with err, which names another's.
@@ -220,37 +226,88 @@ func (m *mergedCalls) packet(op int32) []*call {
 			body = append(appendMultiHeader(body, c.op, false), c.body...)
 		}
 	}
-	m.merged = &call{what: "bundle", path: m.calls[0].path, op: op, body: appendMultiHeader(body, -1, true)}
+	m.merged = &call{what: "bundle", path: m.calls[0].path, op: op, body: appendMultiHeader(body, -1, true), parts: m.calls}
 	return []*call{m.merged}
 }
 
-// share gives each call its part of the answer. It reports false if the request that was
-// made of the calls has failed as a whole. ZooKeeper refuses a transaction because of one of
-// its operations, and has changed nothing: each is tried by itself then.
-func (m *mergedCalls) share() bool {
-	if m.merged == nil {
-		return true
-	}
-	a, want := &m.merged.answer, 0
+// watches returns the call that sets the watches that the reads m ask for, if there is one.
+// A request for several nodes sets none, so this one goes before it: that which sets watches
+// again after a reconnect, for nodes as new as they may be. A change between the two is told
+// before the read is answered, and has the reader look again. Of a node that is missing the
+// server tells at once that it is deleted.
+func (m *mergedCalls) watches() []*call {
+	var parts []*call
 	for _, c := range m.calls {
-		want += c.operations
+		if c.watch != "" {
+			parts = append(parts, c)
+		}
 	}
-	if m.merged.code != jute.ErrOK || a.code != jute.ErrOK || len(a.results)+len(a.nodes) != want {
-		//holdfast:reached-if a.code != jute.ErrOK: bundle: refused, each change goes alone
+	if len(m.calls) < 2 || len(parts) == 0 {
+		return nil
+	}
+	calls := watchCalls(func(fn func(path string, k watchKind)) {
+		for _, c := range parts {
+			fn(c.watch, dataWatch)
+		}
+	}, math.MaxInt64)
+	calls[0].path, calls[0].parts = parts[0].path, parts // bundleBytes fit into one
+	return calls
+}
+
+// share gives each call its part of the answer. ZooKeeper refuses a transaction because of one
+// of its operations, and has changed nothing, so each call is made by itself then. So is a read
+// of a request that has failed as a whole.
+func (m *mergedCalls) share() {
+	if m.merged == nil {
+		return
+	}
+	results, err := m.merged.parted(m.operations())
+	switch {
+	case err == nil:
+	case ClassOf(err) == Unknown && changes(m.merged.op):
+		for _, p := range m.parcels {
+			p.fail(err)
+		}
+		return
+	default:
+		//holdfast:reached-if changes(m.merged.op): bundle: refused, each change goes alone
 		for _, p := range m.parcels {
 			p.startAgain()
 		}
-		return false
+		return
 	}
 	for i, c := range m.calls {
-		switch n := c.operations; c.op {
-		case jute.OpGetData:
-			c.code, c.answer.data, c.answer.stat = a.nodes[i].code, a.nodes[i].data, a.nodes[i].stat
-		default:
-			c.answer.results, a.results = a.results[:n:n], a.results[n:]
+		if c.op == jute.OpGetData {
+			node := m.merged.answer.nodes[i]
+			c.code, c.answer.data, c.answer.stat = node.code, node.data, node.stat
+			continue
 		}
+		n := c.operations
+		c.answer.results, results = results[:n:n], results[n:]
 	}
-	return true
+}
+
+// operations returns how many operations the calls have.
+func (m *mergedCalls) operations() (n int) {
+	for _, c := range m.calls {
+		n += c.operations
+	}
+	return n
+}
+
+// parted returns the results of the n operations of which c is made; or why it has failed as a
+// whole.
+func (c *call) parted(n int) ([]OpResult, error) {
+	a := &c.answer
+	switch {
+	case c.code != jute.ErrOK:
+		return nil, refusal(c.what, c.path, c.code)
+	case a.code != jute.ErrOK:
+		return nil, refusal(c.what, c.path, a.code)
+	case len(a.results)+len(a.nodes) != n:
+		return nil, &opError{op: c.what, path: c.path, kind: ErrUnknown, why: fmt.Errorf("%d results for %d operations", len(a.results)+len(a.nodes), n)}
+	}
+	return a.results, nil
 }
 
 // startAgain has p sent by itself, as if it had not been sent before.

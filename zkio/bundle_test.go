@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/jute"
+	"github.com/holdfast-go/holdfast/internal/realzk"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
@@ -107,10 +108,13 @@ func TestBundle(t *testing.T) {
 	})
 }
 
-// TestBundleWatches: a read in a bundle leaves the watch that it asks for.
+// TestBundleWatches: a read in a bundle leaves the watch that it asks for, and none of a node
+// that is missing.
 func TestBundleWatches(t *testing.T) {
 	crowded(t, func(t *testing.T, z *zktest.Server, s *Session) {
+		must(t, z.DeleteAll(dirName(3)))
 		var r recorder
+		before := s.client.Stats()
 		together(t, z, s, 2*dirs, func(i int) {
 			path := dirName(i % dirs)
 			var err error
@@ -119,17 +123,62 @@ func TestBundleWatches(t *testing.T) {
 			} else {
 				_, _, err = s.Children(path)
 			}
-			must(t, err)
+			if path == dirName(3) {
+				wantErr(t, err, ErrNoNode, Definite)
+			} else if err != nil {
+				t.Error(err)
+			}
 		})
+		if now := s.client.Stats(); now.Sent["getData"]-before.Sent["getData"] > uint64(s.bundler.most) || now.Sent["multiRead"] == 0 {
+			t.Errorf("sent: %v", now.Sent)
+		}
+		// The server has the watches that the client believes it to have, of both kinds.
+		s.client.watches.each(func(path string, k watchKind) {
+			if has := z.Watches(path); k != dataWatch|childWatch || has.Data != 1 || has.Child != 1 {
+				t.Errorf("%s: %b; the server has %+v", path, k, has)
+			}
+		})
+		if all := z.AllWatches(); all.Data != dirs-1 || all.Child != dirs-1 {
+			t.Errorf("the server has %+v", all)
+		}
 		for i := range dirs {
-			must(t, z.Create(dirName(i)+"/x", nil))
-			must(t, z.DeleteAll(dirName(i)))
+			if i != 3 {
+				must(t, z.Create(dirName(i)+"/x", nil))
+				must(t, z.DeleteAll(dirName(i)))
+			}
 		}
 		synctest.Wait()
 		for i := range dirs {
-			if !r.has(dirName(i)+" children changed") || !r.has(dirName(i)+" deleted") {
+			if i != 3 && (!r.has(dirName(i)+" children changed") || !r.has(dirName(i)+" deleted")) {
 				t.Errorf("%s: told %q", dirName(i), r.lines())
 			}
+		}
+	})
+}
+
+// TestBundleWatchesUnwanted: the server keeps no watch of a node that the watcher has left while
+// the bundle was under way.
+func TestBundleWatchesUnwanted(t *testing.T) {
+	crowded(t, func(t *testing.T, z *zktest.Server, s *Session) {
+		var r recorder
+		block := z.Faults().BlockReplies(s.ID())
+		var wg sync.WaitGroup
+		for i := range dirs {
+			s.client.Watch(dirName(i), &r)
+			wg.Go(func() { _, _, _ = s.Get(dirName(i)) })
+		}
+		synctest.Wait()
+		block.Let(s.bundler.most) // the bundle is sent
+		synctest.Wait()
+		for i := range dirs {
+			wg.Go(func() { s.Unwatch(dirName(i), &r) })
+		}
+		synctest.Wait()
+		block.Remove()
+		wg.Wait()
+		synctest.Wait()
+		if all := z.AllWatches(); all.Data != 0 {
+			t.Errorf("the server has %+v", all)
 		}
 	})
 }
@@ -176,6 +225,10 @@ func TestF340_BundleUnanswered(t *testing.T) {
 	faults := map[string]func(f *zktest.Faults, m zktest.Match) *zktest.Fault{
 		"the answer is lost":  (*zktest.Faults).DropReply,
 		"the request is lost": (*zktest.Faults).DropRequest,
+		// A server says so when it has carried a request out and cannot make the answer.
+		"the answer says nothing": func(f *zktest.Faults, m zktest.Match) *zktest.Fault {
+			return f.FailReply(m, zktest.Code(jute.ErrMarshalling))
+		},
 	}
 	for what, fault := range faults {
 		t.Run(what, func(t *testing.T) {
@@ -329,4 +382,60 @@ func TestBundler(t *testing.T) {
 	if parcelOf(jute.OpMulti, "", bundleBytes+1) != nil {
 		t.Error("a request larger than a bundle may be is put into one")
 	}
+}
+
+// TestRealBundle: a real server understands bundles, and tells what happens to the nodes that
+// they watch.
+func TestRealBundle(t *testing.T) {
+	t.Parallel()
+	cfg, dir := setUp(t, realzk.Shared(t))
+	c, admin := open(t, cfg), open(t, cfg).Session()
+	s := c.Session()
+	c.pool.waiting.Add(1)
+	for i := range dirs {
+		must(t, admin.EnsureDir(dir+dirName(i), nil))
+	}
+	var r recorder
+	for range 20 { // until bundles have formed
+		nodes := make([]*Node, dirs)
+		var wg sync.WaitGroup
+		for i := range nodes {
+			wg.Go(func() {
+				nodes[i] = newNode(dir+dirName(i), nil)
+				children, err := nodes[i].CreateAndCount(s, &Read{Path: dir + dirName(i), What: ReadChildren})
+				if children != 1 || err != nil {
+					t.Errorf("%d children, %v", children, err)
+				}
+			})
+		}
+		wg.Wait()
+		for _, n := range nodes {
+			c.Watch(n.Path(), &r)
+			wg.Go(func() {
+				if data, st, err := s.Get(n.Path()); string(data) != "data" || st.Czxid != n.Czxid() || err != nil {
+					t.Errorf("%q, %+v, %v; want czxid %d", data, st, err, n.Czxid())
+				}
+			})
+		}
+		wg.Wait()
+		for i, n := range nodes {
+			if path := n.Path(); i%2 == 0 {
+				must(t, admin.Delete(path, -1))
+				eventually(t, path+" told", func() bool { return r.has(path + " deleted") })
+			}
+		}
+		for i, n := range nodes {
+			wg.Go(func() {
+				want := [...]Removal{RemovedBefore, RemovedByUs}[i%2]
+				if how, err := n.Remove(s); how != want || err != nil {
+					t.Errorf("%v, %v, want %v", how, err, want)
+				}
+			})
+		}
+		wg.Wait()
+		if sent := c.Stats().Sent; sent["multiRead"] > 0 && sent["setWatches"] > 0 {
+			return
+		}
+	}
+	t.Errorf("no bundles: sent %v", c.Stats().Sent)
 }

@@ -24,8 +24,9 @@ type call struct {
 
 	// bundled says that it may be sent together with other workers' calls: see bundler.
 	bundled    bool
-	dir        string // then: where it makes a node, if it does
-	operations int    // and how many operations it has
+	dir        string  // then: where it makes a node, if it does
+	operations int     // and how many operations it has
+	parts      []*call // of a call that a bundle makes of others
 
 	xid  int32 // a mark of the protocol's or of ours; 0: the wire gives it a number
 	trip *trip // nil if nothing waits for the answer
@@ -137,6 +138,8 @@ func (s *Session) send(calls []*call) error {
 func (s *Session) takeBack(w *wire, calls []*call) {
 	for _, c := range calls {
 		switch {
+		case c.op == jute.OpSetWatches:
+			s.takeBack(w, c.parts)
 		case !c.stray || isClosed(w.closed):
 		case c.op == jute.OpGetChildren2:
 			s.forget(c.watch, c.op, watcherOfChildren, NodeChildrenChanged)

@@ -423,6 +423,10 @@ func (w *wire) reply(frame []byte) error {
 			// Some watches may be missing now. The next connection tries again.
 			return fmt.Errorf("the server refused to set the watches again: code %d", code)
 		}
+		for _, part := range c.parts {
+			part.stray = !w.s.client.watches.note(part.watch, dataWatch)
+		}
+		c.arrived(code)
 		return nil
 	}
 	now := w.s.client.clock.now()
@@ -440,6 +444,13 @@ func (w *wire) reply(frame []byte) error {
 	}
 	if c.watch != "" {
 		w.watching(c, code)
+	}
+	for i, node := range c.answer.nodes {
+		// The server has told of the missing node when it was to watch it, which was noted
+		// after that.
+		if i < len(c.parts) && node.code == jute.ErrNoNode {
+			w.s.client.watches.fired([]byte(c.parts[i].watch), NodeDeleted)
+		}
 	}
 	if c.op != jute.OpPing && zxid > w.s.zxid.Load() {
 		w.s.zxid.Store(zxid)

@@ -501,7 +501,7 @@ func TestWireReplies(t *testing.T) {
 		{"an error with a body that is not looked at", jute.OpCreate, reply(1, 5, jute.ErrNoNode, 1), "answer", nil},
 		{"session moved", jute.OpCreate, reply(1, 5, jute.ErrSessionMoved), "answer", nil},
 		{"auth", jute.OpSync, reply(-4, 0, 0), "no answer", nil},
-		{"watches set", jute.OpSetWatches, reply(-8, 0, 0), "no answer", nil},
+		{"watches set", jute.OpSetWatches, reply(-8, 0, 0), "answer", nil},
 
 		{"watches not set", jute.OpSetWatches, reply(-8, 0, jute.ErrNoAuth), "refused to set the watches", nil},
 		{"session closed", jute.OpClose, reply(closeXid, 5, 0), "closed", ErrClosed},
