@@ -108,6 +108,23 @@ func TestBundle(t *testing.T) {
 	})
 }
 
+// TestNoBundle: while no task waits for a worker, a request waits for no other's answer.
+func TestNoBundle(t *testing.T) {
+	connected(t, func(t *testing.T, z *zktest.Server, _ *Client, s *Session) {
+		block := z.Faults().BlockReplies(s.ID())
+		var wg sync.WaitGroup
+		for range 10 {
+			wg.Go(func() { _, _, _ = s.Get("/") })
+		}
+		synctest.Wait()
+		if n := z.Requests(zktest.OpGetData); n != 10 {
+			t.Errorf("%d of 10 requests were sent", n)
+		}
+		block.Remove()
+		wg.Wait()
+	})
+}
+
 // TestBundleWatches: a read in a bundle leaves the watch that it asks for, and none of a node
 // that is missing.
 func TestBundleWatches(t *testing.T) {
@@ -233,27 +250,43 @@ func TestF340_BundleUnanswered(t *testing.T) {
 	for what, fault := range faults {
 		t.Run(what, func(t *testing.T) {
 			crowded(t, func(t *testing.T, z *zktest.Server, s *Session) {
-				hit := fault(z.Faults(), zktest.Match{Op: zktest.OpMulti, Nth: s.bundler.most + 1})
-				var unknown atomic.Int32
 				nodes := make([]*Node, dirs)
-				together(t, z, s, dirs, func(i int) {
+				for i := range nodes {
 					nodes[i] = newNode(dirName(i), nil)
-					_, err := nodes[i].CreateAndCount(s)
-					if err != nil {
-						if own := "zkio: create " + nodes[i].create.base(); ClassOf(err) != Unknown || !strings.HasPrefix(err.Error(), own) {
-							t.Errorf("%d: %v, want %s", i, err, own)
-						}
-						unknown.Add(1)
-						_, err = nodes[i].CreateAndCount(s)
-					}
-					must(t, err)
-				})
-				if hit.Hits() != 1 || unknown.Load() < dirs-int32(s.bundler.most) {
-					t.Errorf("%d hits, %d unknown outcomes", hit.Hits(), unknown.Load())
 				}
+				// unanswered has all nodes go through do, which is tried again if its outcome is not
+				// known, and loses the nth transaction.
+				unanswered := func(nth int, what string, do func(n *Node) error) {
+					hit := fault(z.Faults(), zktest.Match{Op: zktest.OpMulti, Nth: nth})
+					var unknown atomic.Int32
+					together(t, z, s, dirs, func(i int) {
+						err := do(nodes[i])
+						if err != nil {
+							if own := "zkio: " + what + " " + dirName(i) + "/"; ClassOf(err) != Unknown || !strings.HasPrefix(err.Error(), own) {
+								t.Errorf("%d: %v, want %s", i, err, own)
+							}
+							unknown.Add(1)
+							err = do(nodes[i])
+						}
+						must(t, err)
+					})
+					if hit.Hits() != 1 || unknown.Load() < dirs-int32(s.bundler.most) {
+						t.Errorf("%s: %d hits, %d unknown outcomes", what, hit.Hits(), unknown.Load())
+					}
+				}
+				unanswered(s.bundler.most+1, "create", func(n *Node) error {
+					_, err := n.CreateAndCount(s)
+					return err
+				})
 				for i, n := range nodes {
 					wantMade(t, z, n)
 					if names := z.Children(dirName(i)); len(names) != 1 {
+						t.Errorf("%s has %q", dirName(i), names)
+					}
+				}
+				unanswered(1, "delete", func(n *Node) error { return n.Delete(s) })
+				for i := range nodes {
+					if names := z.Children(dirName(i)); len(names) != 0 {
 						t.Errorf("%s has %q", dirName(i), names)
 					}
 				}
