@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/racing"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 )
 
@@ -13,7 +14,8 @@ import (
 func TestLivesAreForgotten(t *testing.T) {
 	c := &Chronicle{lives: newLives()}
 	c.live.holding, c.live.waiting = map[opKey]bool{}, map[opKey]bool{}
-	const n, second = 20_000, int64(1_000_000_000)
+	const second = int64(1_000_000_000)
+	n := racing.Fewer(20_000)
 	name := func(i int) string { return fmt.Sprintf("0x%x", i) }
 	most := 0
 	for i := range n {
