@@ -35,7 +35,7 @@ func (r target) met() string {
 // Defaults of manager.Config.
 const (
 	tenure  = 100 * time.Millisecond
-	workers = 32
+	workers = 64
 )
 
 // targets is a list of targets.
@@ -198,15 +198,15 @@ func (m *measured) targets() (all targets) {
 		what, scenario, figure, against, unit string
 		goal                                  float64
 	}{
-		{"held: take all", bulkOwn, takeAllSeconds, "-", "s", 0},
+		{"held: take all", bulkOwn, takeAllSeconds, "bound", "s", 10},
 		{"held: at rest", bulkOwn, restProcessor, "bound", "% of a processor", 5},
 		{"held: at rest", bulkOwn, restRequests, "bound", "requests/s", 50},
 		{"held: reconnect, to the grant of a lock that no process wants", bulkOwn, reconnectMillis, "-", "ms", 0},
-		{"held: release all", bulkOwn, releaseAllSeconds, "-", "s", 0},
-		{"queued: queue all", bulkExpire, queueAllSeconds, "-", "s", 0},
-		{"queued: session expires, a lock that no process wants, asked for at once", bulkExpire, atOnceMillis, "bound", "ms", 2000},
+		{"held: release all", bulkOwn, releaseAllSeconds, "bound", "s", 5},
+		{"queued: queue all", bulkExpire, queueAllSeconds, "bound", "s", 25},
+		{"queued: session expires, a lock that no process wants, asked for at once", bulkExpire, atOnceMillis, "bound", "ms", 100},
 		{"queued: session expires, a lock that no process wants, asked for after 5 s", bulkExpire, laterMillis, "bound", "ms", 50},
-		{"queued: session expires, all queued again", bulkExpire, queuedAgain, "-", "s", 0},
+		{"queued: session expires, all queued again", bulkExpire, queuedAgain, "bound", "s", 20},
 	} {
 		add("a process with 100,000 locks, "+f.what, f.against, f.unit, f.goal, m.values(f.scenario, oursAlone, extra(f.figure)))
 	}
