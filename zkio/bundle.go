@@ -233,8 +233,8 @@ func (m *mergedCalls) packet(op int32) []*call {
 // watches returns the call that sets the watches that the reads m ask for, if there is one.
 // A request for several nodes sets none, so this one goes before it: that which sets watches
 // again after a reconnect, for nodes as new as they may be. A change between the two is told
-// before the read is answered, and has the reader look again. Of a node that is missing the
-// server tells at once that it is deleted.
+// before the read is answered, and has the reader look again. For a node that is missing the
+// server sets none: see noWatchOfMissing.
 func (m *mergedCalls) watches() []*call {
 	var parts []*call
 	for _, c := range m.calls {

@@ -125,9 +125,9 @@ func TestNoBundle(t *testing.T) {
 	})
 }
 
-// TestBundleWatches: a read in a bundle leaves the watch that it asks for, and none of a node
+// TestF342_BundleWatches: a read in a bundle leaves the watch that it asks for, and none of a node
 // that is missing.
-func TestBundleWatches(t *testing.T) {
+func TestF342_BundleWatches(t *testing.T) {
 	crowded(t, func(t *testing.T, z *zktest.Server, s *Session) {
 		must(t, z.DeleteAll(dirName(3)))
 		var r recorder
@@ -148,6 +148,10 @@ func TestBundleWatches(t *testing.T) {
 		})
 		if now := s.client.Stats(); now.Sent["getData"]-before.Sent["getData"] > uint64(s.bundler.most) || now.Sent["multiRead"] == 0 {
 			t.Errorf("sent: %v", now.Sent)
+		}
+		synctest.Wait()
+		if got := r.lines(); len(got) != 0 {
+			t.Errorf("told %q, although nothing has happened", got)
 		}
 		// The server has the watches that the client believes it to have, of both kinds.
 		s.client.watches.each(func(path string, k watchKind) {
@@ -173,9 +177,71 @@ func TestBundleWatches(t *testing.T) {
 	})
 }
 
-// TestBundleWatchesUnwanted: the server keeps no watch of a node that the watcher has left while
+// TestF342_BundleWatchesChange: a node is missing when a bundle asks for its watch, and there when it is
+// read; or it goes in between. Its watcher is told, and looks again.
+func TestF342_BundleWatchesChange(t *testing.T) {
+	type change func(z *zktest.Server) error
+	var (
+		nothing change = func(*zktest.Server) error { return nil }
+		remove  change = func(z *zktest.Server) error { return z.DeleteAll("/3") }
+		create  change = func(z *zktest.Server) error { return z.Create("/3", nil) }
+		set     change = func(z *zktest.Server) error { return z.Set("/3", []byte("x")) }
+	)
+	for _, tt := range []struct {
+		what, told string
+		watched    bool   // by an earlier read
+		before     change // the server gets the bundle
+		between    change // the watches and the read
+	}{
+		{"made", "/3 created", false, remove, create},
+		{"deleted", "/3 deleted", false, nothing, remove},
+		{"set", "/3 data changed", false, nothing, set},
+		{"deleted with an earlier watch", "/3 deleted", true, remove, nothing},
+	} {
+		t.Run(tt.what, func(t *testing.T) {
+			crowded(t, func(t *testing.T, z *zktest.Server, s *Session) {
+				var r recorder
+				s.client.Watch("/3", &r)
+				if tt.watched {
+					_, _, err := s.Get("/3")
+					must(t, err)
+				}
+				answers := z.Faults().BlockReplies(s.ID())
+				var wg sync.WaitGroup
+				for range s.bundler.most {
+					wg.Go(func() { _, _, _ = s.Get("/1") })
+				}
+				synctest.Wait()
+				for _, path := range []string{"/3", "/2"} {
+					wg.Go(func() { _, _, _ = s.Get(path) })
+				}
+				synctest.Wait()
+				requests := z.Faults().BlockRequests(s.ID())
+				answers.Remove()
+				synctest.Wait()
+				must(t, tt.before(z))
+				synctest.Wait()
+				requests.Let(1) // the watches
+				synctest.Wait()
+				must(t, tt.between(z))
+				requests.Remove()
+				wg.Wait()
+				synctest.Wait()
+				if got := r.lines(); len(got) != 1 || !strings.HasPrefix(got[0], tt.told) {
+					t.Errorf("told %q, want %s", got, tt.told)
+				}
+				if n := z.Requests(zktest.OpSetWatches); n != 1 || z.AllWatches().Data != 0 {
+					t.Errorf("%d bundles with watches; the server has %+v", n, z.AllWatches())
+				}
+				s.client.watches.each(func(path string, k watchKind) { t.Errorf("%s: %b is noted", path, k) })
+			})
+		})
+	}
+}
+
+// TestF342_BundleWatchesUnwanted: the server keeps no watch of a node that the watcher has left while
 // the bundle was under way.
-func TestBundleWatchesUnwanted(t *testing.T) {
+func TestF342_BundleWatchesUnwanted(t *testing.T) {
 	crowded(t, func(t *testing.T, z *zktest.Server, s *Session) {
 		var r recorder
 		block := z.Faults().BlockReplies(s.ID())

@@ -171,6 +171,15 @@ func (ws *watches) note(path string, k watchKind) bool {
 	return e != nil
 }
 
+// watched reports whether the server is known to keep a watch that fires when the node at path
+// goes.
+func (ws *watches) watched(path []byte) bool {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	e := ws.paths[string(path)]
+	return e != nil && e.set&(dataWatch|childWatch) != 0
+}
+
 // claim notes that the server is about to be asked for watches of the nodes at paths.
 // It returns, in the same slice, those that have watchers and had no such watch.
 func (ws *watches) claim(paths []string) []string {

@@ -423,9 +423,7 @@ func (w *wire) reply(frame []byte) error {
 			// Some watches may be missing now. The next connection tries again.
 			return fmt.Errorf("the server refused to set the watches again: code %d", code)
 		}
-		for _, part := range c.parts {
-			part.stray = !w.s.client.watches.note(part.watch, dataWatch)
-		}
+		w.bundled(c)
 		c.arrived(code)
 		return nil
 	}
@@ -445,13 +443,7 @@ func (w *wire) reply(frame []byte) error {
 	if c.watch != "" {
 		w.watching(c, code)
 	}
-	for i, node := range c.answer.nodes {
-		// The server has told of the missing node when it was to watch it, which was noted
-		// after that.
-		if i < len(c.parts) && node.code == jute.ErrNoNode {
-			w.s.client.watches.fired([]byte(c.parts[i].watch), NodeDeleted)
-		}
-	}
+	w.bundled(c)
 	if c.op != jute.OpPing && zxid > w.s.zxid.Load() {
 		w.s.zxid.Store(zxid)
 	}
@@ -475,10 +467,53 @@ func (w *wire) event(r *jute.Reader) error {
 	c := w.s.client
 	c.stats.events.Add(1)
 	if what > 0 { // else it is about the session, of which the wire knows more
+		if what == NodeDeleted && w.noWatchOfMissing(path) {
+			return nil
+		}
 		c.watches.fired(path, what)
 		c.dispatcher.push(notice{path: string(path), event: Event{what, w.connection}})
 	}
 	return nil
+}
+
+// noWatchOfMissing reports whether the server says that the node at path is deleted only
+// because a bundle asks for a watch of it, and it is missing. Nothing has happened then: the
+// watchers would look again, by a bundle perhaps, and be told again.
+func (w *wire) noWatchOfMissing(path []byte) (missing bool) {
+	if w.s.client.watches.watched(path) {
+		return false // an earlier watch has fired
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range w.pending.len() {
+		c := w.pending.at(i)
+		if c.op != jute.OpSetWatches {
+			continue
+		}
+		for _, part := range c.parts {
+			if part.watch == string(path) {
+				part.unset, missing = true, true
+			}
+		}
+		if missing {
+			break // the server answers them in this order
+		}
+	}
+	return missing
+}
+
+// bundled notes the watches that the answered call c of a bundle has set, and those that it has
+// not, though it was answered well.
+func (w *wire) bundled(c *call) {
+	for i, part := range c.parts {
+		switch {
+		case c.op == jute.OpSetWatches && !part.unset:
+			part.stray = !w.s.client.watches.note(part.watch, dataWatch)
+		case c.op == jute.OpMultiRead && part.unset && i < len(c.answer.nodes) && c.answer.nodes[i].code == jute.ErrOK:
+			// The node was made between the two requests, and nothing would be told of it.
+			w.s.tell(part.watch, NodeCreated)
+		}
+	}
 }
 
 // watching notes the watch that an answered read has set.
