@@ -178,10 +178,9 @@ type Config struct {
 	// Defaults to none: plain TCP.
 	TLS *tls.Config
 
-	// Workers is the number of I/O goroutines, and so of this process's concurrent
-	// requests. It must be at least 9: eight are reserved for releases. A process that
-	// acquires, releases or waits for thousands of locks at once puts requests together, at
-	// most so many into one.
+	// Workers is the number of I/O goroutines, each of which deals with one lock at a time.
+	// It must be at least 9: eight are reserved for releases. While more locks are to be
+	// dealt with than there are goroutines, their requests are put together.
 	// Defaults to 64.
 	Workers int
 

@@ -20,7 +20,7 @@ type Grant struct {
 	// So have the resource compare the tokens of writers only. A read beside this
 	// process's own write lock or upgraded Hold has the token of that.
 	//
-	// Compare the tokens of one lock only. Locks that a process acquires at the same time may
+	// Compare the tokens of one lock only. Locks for which a process queues at the same time may
 	// have the same token, since one transaction can create the nodes of several.
 	Token uint64
 	// Path is the lock's node.

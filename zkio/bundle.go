@@ -5,13 +5,14 @@ package zkio
 import (
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 
 	"github.com/holdfast-go/holdfast/internal/jute"
 )
 
 // A server takes about as long for one transaction of eight creations as for three single
-// ones, and for one read of thirty nodes as for two. So while tasks wait for a worker, the
+// ones, and for one request that reads thirty nodes as for two that read one each. So while tasks wait for a worker, the
 // workers send their requests together. A request that no task waits behind leaves by itself
 // and at once.
 
@@ -19,7 +20,7 @@ const (
 	bundleChanges = 64       // changes in a bundle, at most
 	bundleBytes   = 64 << 10 // of the requests in a bundle, at most
 	// bundleWorkers is how many workers there are for each bundle that may be under way at a
-	// time: so many requests can come together in one.
+	// time. What they ask for meanwhile goes in the next.
 	bundleWorkers = 32
 )
 
@@ -39,9 +40,10 @@ type parcel struct {
 	// turn gives that goroutine the next bundle, which has its parcel, to send; or nil, when
 	// another goroutine has sent the parcel and has the answers.
 	turn chan []*parcel
-	// alone is set if the answers say nothing about the parcel. It is written before turn
-	// is told.
-	alone bool
+
+	// Written before turn is told.
+	wire  *wire // on which it was sent with others; nil if it was not, or not answered
+	alone bool  // the answers say nothing about the parcel
 }
 
 // newParcel returns a parcel of calls; nil if they cannot go with others.
@@ -73,6 +75,11 @@ func (p *parcel) change() *call {
 	return nil
 }
 
+// onlyGets reports whether all calls read the data of nodes.
+func (p *parcel) onlyGets() bool {
+	return !slices.ContainsFunc(p.calls, func(c *call) bool { return c.op != jute.OpGetData })
+}
+
 // exchangeTogether is exchange together with other workers' calls. It reports false if
 // calls are still to be sent: by themselves.
 func (s *Session) exchangeTogether(calls []*call) bool {
@@ -93,7 +100,13 @@ func (s *Session) exchangeTogether(calls []*call) bool {
 			}
 		}
 	}
-	return !p.alone
+	switch {
+	case p.alone:
+		return false
+	case p.wire != nil:
+		s.takeBack(p.wire, p.calls)
+	}
+	return true
 }
 
 // enter puts p in line, or returns the bundle that p's goroutine is to send at once.
@@ -160,8 +173,10 @@ func (s *Session) sendBundle(bundle []*parcel) {
 		case p.change() != nil:
 			changed.add(p, p.calls[0])
 			others = append(others, p.calls[1:]...)
-		case len(p.calls) == 1 && p.calls[0].op == jute.OpGetData && !s.noMultiRead.Load():
-			read.add(p, p.calls[0])
+		case p.onlyGets() && !s.noMultiRead.Load():
+			for _, c := range p.calls {
+				read.add(p, c)
+			}
 		default:
 			others = append(others, p.calls...)
 		}
@@ -170,7 +185,8 @@ func (s *Session) sendBundle(bundle []*parcel) {
 	packet = append(packet, read.watches()...)
 	packet = append(packet, read.packet(jute.OpMultiRead)...)
 	packet = append(packet, others...)
-	if err := s.send(packet); err != nil {
+	w, err := s.send(packet)
+	if err != nil {
 		//holdfast:reached-if ClassOf(err) == Unknown: bundle: the answer is lost
 		for _, p := range bundle {
 			p.fail(err)
@@ -184,6 +200,9 @@ func (s *Session) sendBundle(bundle []*parcel) {
 	}
 	changed.share()
 	read.share()
+	for _, p := range bundle {
+		p.wire = w
+	}
 }
 
 // fail notes that the packet with p's calls has failed with err, which names another's.
@@ -232,9 +251,9 @@ func (m *mergedCalls) packet(op int32) []*call {
 
 // watches returns the call that sets the watches that the reads m ask for, if there is one.
 // A request for several nodes sets none, so this one goes before it: that which sets watches
-// again after a reconnect, for nodes as new as they may be. A change between the two is told
-// before the read is answered, and has the reader look again. For a node that is missing the
-// server sets none: see noWatchOfMissing.
+// again after a reconnect, with a zxid so high that no node counts as changed since. If a node
+// changes or goes between the two, its watchers are told before the read is answered. For a node
+// that is missing the server sets none: see noWatchOfMissing.
 func (m *mergedCalls) watches() []*call {
 	var parts []*call
 	for _, c := range m.calls {
@@ -254,9 +273,10 @@ func (m *mergedCalls) watches() []*call {
 	return calls
 }
 
-// share gives each call its part of the answer. ZooKeeper refuses a transaction because of one
-// of its operations, and has changed nothing, so each call is made by itself then. So is a read
-// of a request that has failed as a whole.
+// share gives each call its part of the answer. If ZooKeeper has refused a transaction, because
+// of one of its operations, it has changed nothing, and each call is made by itself. So is each if
+// a request that reads has failed as a whole. If the answer to a transaction does not say whether
+// it happened, the outcome of each call is unknown.
 func (m *mergedCalls) share() {
 	if m.merged == nil {
 		return

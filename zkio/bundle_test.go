@@ -3,8 +3,14 @@
 package zkio
 
 import (
+	"bytes"
+	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,6 +19,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/jute"
+	"github.com/holdfast-go/holdfast/internal/racing"
 	"github.com/holdfast-go/holdfast/internal/realzk"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
@@ -404,6 +411,9 @@ func TestBundleOldServer(t *testing.T) {
 	for _, code := range []zktest.Code{zktest.CodeUnimplemented, zktest.Code(codeTooLarge)} {
 		crowded(t, func(t *testing.T, z *zktest.Server, s *Session) {
 			z.Faults().FailRequest(zktest.Match{Op: zktest.OpMultiRead, Times: 1}, code)
+			for i := range dirs {
+				s.client.Watch(dirName(i), new(recorder))
+			}
 			for range 2 {
 				together(t, z, s, dirs, func(i int) {
 					_, st, err := s.Get(dirName(i))
@@ -411,6 +421,11 @@ func TestBundleOldServer(t *testing.T) {
 						t.Errorf("%d: %+v, %v", i, st, err)
 					}
 				})
+			}
+			noted := 0
+			s.client.watches.each(func(string, watchKind) { noted++ })
+			if all := z.AllWatches(); noted != dirs || all.Data != dirs {
+				t.Errorf("code %v: %d watches are noted; the server has %+v", code, noted, all)
 			}
 			want := uint64(2)
 			if code == zktest.CodeUnimplemented {
@@ -537,4 +552,264 @@ func TestRealBundle(t *testing.T) {
 		}
 	}
 	t.Errorf("no bundles: sent %v", c.Stats().Sent)
+}
+
+// TestBundleAtRandom: bundles under random faults. Each caller gets its own answers, no node is
+// left over, and the client knows which watches the server has.
+func TestBundleAtRandom(t *testing.T) {
+	for seed := range uint64(racing.Fewer(60)) {
+		crowded(t, func(t *testing.T, z *zktest.Server, s *Session) {
+			rng := rand.New(rand.NewPCG(seed, 1))
+			var mu sync.Mutex // protects rng and tokens
+			n := func(k int) int {
+				mu.Lock()
+				defer mu.Unlock()
+				return rng.IntN(k)
+			}
+			z.Faults().DelayReply(zktest.Match{Times: zktest.Every}, 5*time.Millisecond)
+			var r recorder
+			tokens := make(map[string]map[int64]bool)
+			var wg sync.WaitGroup
+			for g := range 40 {
+				wg.Go(func() {
+					dir := dirName(g % 10)
+					for range 8 {
+						node := newNode(dir, nil)
+						var err error
+						for {
+							list := &Read{Path: dir, What: ReadChildren}
+							var children int
+							children, err = node.CreateAndCount(s, list)
+							if err == nil {
+								if children > 0 && list.Err == nil && !slices.Contains(list.Names, node.Name()) {
+									t.Errorf("the list behind %s lacks it", node.Path())
+								}
+								break
+							}
+							if c := ClassOf(err); c != Unknown && c != NotSent {
+								t.Errorf("create: %v", err)
+								return
+							}
+						}
+						if !strings.HasPrefix(node.Path(), dir+"/") {
+							t.Errorf("%s in %s", node.Path(), dir)
+						}
+						mu.Lock()
+						if tokens[dir] == nil {
+							tokens[dir] = make(map[int64]bool)
+						}
+						if tokens[dir][node.Czxid()] {
+							t.Errorf("%s: token %d twice", dir, node.Czxid())
+						}
+						tokens[dir][node.Czxid()] = true
+						mu.Unlock()
+						watched := n(2) == 0
+						if watched {
+							s.client.Watch(node.Path(), &r)
+						}
+						for range n(3) {
+							if n(2) == 0 {
+								_, st, err := s.Get(node.Path())
+								if err == nil && st.Czxid != node.Czxid() || err != nil && ClassOf(err) != Unknown && !errors.Is(err, ErrNoNode) {
+									t.Errorf("get %s: %+v %v", node.Path(), st, err)
+								}
+							} else {
+								a, b := &Read{Path: node.Path(), What: ReadData}, &Read{Path: dir, What: [...]Question{ReadStat, ReadData}[n(2)]}
+								s.Read(a, b)
+								if a.Err == nil && a.Stat.Czxid != node.Czxid() || b.Err == nil && b.Stat.Czxid == 0 {
+									t.Errorf("read %+v %+v", a, b)
+								}
+							}
+						}
+						if watched && n(2) == 0 {
+							s.Unwatch(node.Path(), &r)
+						}
+						gone := n(4) == 0 && z.Delete(node.Path()) == nil
+						path := node.Path()
+						for {
+							how, err := node.Remove(s)
+							if err == nil {
+								if gone && how == RemovedByUs || !gone && how == RemovedBefore {
+									t.Errorf("%s: %v, %t", path, how, gone)
+								}
+								break
+							}
+							if c := ClassOf(err); c != Unknown && c != NotSent {
+								t.Errorf("remove: %v", err)
+								return
+							}
+						}
+					}
+				})
+			}
+			wg.Go(func() {
+				for range 6 {
+					time.Sleep(time.Duration(n(60)) * time.Millisecond)
+					switch n(4) {
+					case 0:
+						cut(s)
+					case 1:
+						z.Faults().DropReply(zktest.Match{Nth: 1 + n(5)})
+					case 2:
+						z.Faults().DropRequest(zktest.Match{Nth: 1 + n(5)})
+					case 3:
+						z.Faults().FailRequest(zktest.Match{Op: zktest.OpMultiRead, Times: 1}, zktest.Code(codeTooLarge))
+					}
+				}
+			})
+			wg.Wait()
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if err := s.Err(); err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+			for i := range dirs {
+				if names := z.Children(dirName(i)); len(names) != 0 {
+					t.Errorf("seed %d: %s has %q", seed, dirName(i), names)
+				}
+			}
+			s.client.watches.each(func(path string, k watchKind) {
+				if has := z.Watches(path); k&dataWatch != 0 && has.Data != 1 {
+					t.Errorf("seed %d: %s: believed %b; the server has %+v", seed, path, k, has)
+				}
+			})
+			if sent := s.client.Stats().Sent; sent["multiRead"] == 0 || sent["setWatches"] == 0 || sent["multi"] >= 40*8 {
+				t.Errorf("seed %d: no bundles: sent %v", seed, sent)
+			}
+		})
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+// TestBundleAtClose: the client is closed while bundles are under way and others wait.
+func TestBundleAtClose(t *testing.T) {
+	crowded(t, func(t *testing.T, z *zktest.Server, s *Session) {
+		block := z.Faults().BlockReplies(s.ID())
+		var wg sync.WaitGroup
+		for i := range 40 {
+			wg.Go(func() {
+				if i%2 == 0 {
+					_, err := newNode(dirName(i%dirs), nil).CreateAndCount(s)
+					if err == nil || ClassOf(err) == Definite {
+						t.Errorf("%v", err)
+					}
+				} else if _, _, err := s.Get(dirName(i % dirs)); err == nil || ClassOf(err) == Definite {
+					t.Errorf("%v", err)
+				}
+			})
+		}
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		s.client.pool.waiting.Add(-1)
+		if err := s.client.Close(ctx); !errors.Is(err, ErrUnknown) {
+			t.Errorf("Close: %v", err)
+		}
+		wg.Wait()
+		block.Remove()
+	})
+}
+
+// TestF342_BundleWatchesUnwantedBySome: each worker has the server forget its own watch. The others
+// of the bundle have their answers and go on.
+func TestF342_BundleWatchesUnwantedBySome(t *testing.T) {
+	crowded(t, func(t *testing.T, z *zktest.Server, s *Session) {
+		var r recorder
+		block := z.Faults().BlockReplies(s.ID())
+		var reads, creation sync.WaitGroup
+		for i := range dirs {
+			s.client.Watch(dirName(i), &r)
+			reads.Go(func() { _, _, _ = s.Get(dirName(i)) })
+		}
+		synctest.Wait()
+		creation.Go(func() {
+			_, err := newNode(dirName(1), nil).CreateAndCount(s)
+			if err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		block.Let(s.bundler.most) // the bundle is sent
+		synctest.Wait()
+		for i := range dirs {
+			s.client.Unwatch(dirName(i), &r)
+		}
+		z.Faults().DelayReply(zktest.Match{Op: zktest.OpRemoveWatches, Times: zktest.Every}, time.Second)
+		began := time.Now()
+		block.Remove()
+		if creation.Wait(); time.Since(began) > 0 {
+			t.Errorf("the creation took %v", time.Since(began))
+		}
+		if reads.Wait(); time.Since(began) > 2*time.Second {
+			t.Errorf("the reads took %v", time.Since(began))
+		}
+		synctest.Wait()
+		// Those that had been answered before are left to fire.
+		if all := z.AllWatches(); all.Data != s.bundler.most {
+			t.Errorf("the server has %+v", all)
+		}
+	})
+}
+
+// An oldConn makes a real server one that does not know how to read several nodes at once. It
+// refuses what it does not know as all versions do: at once, ahead of the answers to what came
+// before, and with the end of the connection.
+type oldConn struct{ net.Conn }
+
+// Write changes the kind of such requests.
+func (c oldConn) Write(packet []byte) (int, error) {
+	packet = bytes.Clone(packet)
+	for b := packet; len(b) >= 12; {
+		if binary.BigEndian.Uint32(b[8:]) == uint32(jute.OpMultiRead) {
+			binary.BigEndian.PutUint32(b[8:], 9999)
+		}
+		b = b[min(len(b), 4+int(binary.BigEndian.Uint32(b))):]
+	}
+	return c.Conn.Write(packet)
+}
+
+// TestRealBundleOldServer: such a server costs a few connections at most, until the client knows.
+func TestRealBundleOldServer(t *testing.T) {
+	t.Parallel()
+	cfg, dir := setUp(t, realzk.Shared(t))
+	admin := open(t, cfg).Session()
+	var dials atomic.Int32
+	cfg.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+		dials.Add(1)
+		c, err := new(net.Dialer).DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return oldConn{c}, nil
+	}
+	c := open(t, cfg)
+	s := c.Session()
+	c.pool.waiting.Add(1)
+	for i := range dirs {
+		must(t, admin.EnsureDir(dir+dirName(i), nil))
+		c.Watch(dir+dirName(i), new(recorder))
+	}
+	for range 10 {
+		var wg sync.WaitGroup
+		for i := range dirs {
+			wg.Go(func() {
+				var err error
+				if i%2 == 0 {
+					_, err = newNode(dir+dirName(i), nil).CreateAndCount(s)
+				} else {
+					_, _, err = s.Get(dir + dirName(i))
+				}
+				if err != nil && ClassOf(err) != Unknown {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+	}
+	// A bundle that is under way when the first is refused is refused, too.
+	if n := dials.Load(); n > 3 || !s.noMultiRead.Load() {
+		t.Errorf("%d connections; it knows that the server is old: %t", n, s.noMultiRead.Load())
+	}
 }

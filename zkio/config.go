@@ -45,8 +45,8 @@ type Config struct {
 	Dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
 	// Workers is the number of goroutines that run tasks. Eight of them serve
-	// Releases only, so it must be at least 9. While tasks wait for a worker, those that run
-	// put their requests together, at most so many into one. Defaults to 64.
+	// Releases only, so it must be at least 9. While tasks wait for a worker, the
+	// requests of those that run are put together. Defaults to 64.
 	Workers int
 
 	// LostMargin ends leases earlier by so much. It must be less than a quarter

@@ -83,23 +83,27 @@ func (s *Session) exchange(calls ...*call) {
 
 // exchangeAlone is exchange in one packet that has no other calls.
 func (s *Session) exchangeAlone(calls []*call) {
-	if err := s.send(calls); err != nil {
+	w, err := s.send(calls)
+	if err != nil {
 		for _, c := range calls {
 			c.failed = err
 		}
+		return
 	}
+	s.takeBack(w, calls)
 }
 
-// send sends calls in one packet and waits, as exchange does. It returns the error that all the calls have failed with. Its class is
-// Unknown if they were sent.
-func (s *Session) send(calls []*call) error {
+// send sends calls in one packet and waits for the answers, as exchange does. It returns the
+// connection on which it did, or the error that all the calls have failed with. Its class is
+// Unknown if they may have been sent.
+func (s *Session) send(calls []*call) (*wire, error) {
 	t := &trip{left: len(calls), done: make(chan struct{})}
 	for _, c := range calls {
 		if err := checkPath(c.path); err != nil {
-			return &opError{op: c.what, path: c.path, kind: ErrBadArguments, why: err}
+			return nil, &opError{op: c.what, path: c.path, kind: ErrBadArguments, why: err}
 		}
 		if n := len(c.body); n > maxRequest { // a server would close the connection over it
-			return badArguments(c.what, c.path, "a request of %d bytes is more than the %d that a server takes", n, maxRequest)
+			return nil, badArguments(c.what, c.path, "a request of %d bytes is more than the %d that a server takes", n, maxRequest)
 		}
 		c.trip = t
 	}
@@ -109,27 +113,26 @@ func (s *Session) send(calls []*call) error {
 		switch err := s.Err(); {
 		case w != nil:
 		case err != nil:
-			return overError(what, path, err)
+			return nil, overError(what, path, err)
 		default:
-			return &opError{op: what, path: path, kind: ErrNotSent, why: errors.New(s.client.hosts.why())}
+			return nil, &opError{op: what, path: path, kind: ErrNotSent, why: errors.New(s.client.hosts.why())}
 		}
 		switch err := w.post(calls...); {
 		case errors.Is(err, errWireClosed):
 			continue // nothing was sent
 		case err != nil:
 			// A part of the packet may have left.
-			return &opError{op: what, path: path, kind: ErrUnknown, why: w.unanswered()}
+			return nil, &opError{op: what, path: path, kind: ErrUnknown, why: w.unanswered()}
 		}
 		select {
 		case <-t.done:
 		case <-w.closed:
 			// The reader may have answered at the same time.
 			if !isClosed(t.done) {
-				return &opError{op: what, path: path, kind: ErrUnknown, why: w.unanswered()}
+				return nil, &opError{op: what, path: path, kind: ErrUnknown, why: w.unanswered()}
 			}
 		}
-		s.takeBack(w, calls)
-		return nil
+		return w, nil
 	}
 }
 
@@ -139,8 +142,6 @@ func (s *Session) send(calls []*call) error {
 func (s *Session) takeBack(w *wire, calls []*call) {
 	for _, c := range calls {
 		switch {
-		case c.op == jute.OpSetWatches:
-			s.takeBack(w, c.parts)
 		case !c.stray || isClosed(w.closed):
 		case c.op == jute.OpGetChildren2:
 			s.forget(c.watch, c.op, watcherOfChildren, NodeChildrenChanged)

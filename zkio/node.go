@@ -95,8 +95,9 @@ func (n *Node) Path() string { return n.path }
 func (n *Node) Name() string { return n.path[strings.LastIndexByte(n.path, '/')+1:] }
 
 // Czxid returns the transaction that created the node, once one of the creating
-// methods has succeeded. It grows from node to node, across sessions and
-// directories that are made anew, which makes it a fencing token.
+// methods has succeeded. Among the nodes of one directory it grows from node to node, across
+// sessions and even if the directory is made anew, which makes it a fencing token. Nodes of
+// different directories may have the same.
 func (n *Node) Czxid() int64 { return n.czxid }
 
 // Beside returns the node at whose sequence number CreateAtSequence made this

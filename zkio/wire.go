@@ -245,7 +245,7 @@ func (w *wire) note(calls []*call) {
 // request than the oldest, the oldest is never answered: a server that fails in
 // the middle of a request may log that and keep the connection. The caller would
 // wait for ever, so the connection is cut.
-func (w *wire) answered(xid int32) (*call, error) {
+func (w *wire) answered(xid, code int32) (*call, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for i := range w.pending.len() {
@@ -255,6 +255,10 @@ func (w *wire) answered(xid int32) (*call, error) {
 		case i == 0:
 			return w.pending.pop(), nil
 		default:
+			if w.pending.at(i).op == jute.OpMultiRead && code == jute.ErrUnimplemented {
+				// Before ZooKeeper 3.6 a server says so at once, and closes the connection.
+				w.s.noMultiRead.Store(true)
+			}
 			oldest := w.pending.at(0)
 			return nil, fmt.Errorf("the server answered a later request, but not %s, which was sent %v ago",
 				opName(oldest.op), (w.s.client.clock.now() - oldest.sent).Round(time.Millisecond))
@@ -410,7 +414,7 @@ func (w *wire) reply(frame []byte) error {
 	case jute.XidAuth:
 		return nil // the handshake is done: no request is waiting for it
 	}
-	c, err := w.answered(xid)
+	c, err := w.answered(xid, code)
 	if err != nil {
 		return err
 	}
