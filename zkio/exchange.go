@@ -22,11 +22,11 @@ type call struct {
 	body  []byte // the encoded request
 	watch string // the path whose watch it asks for, if any
 
-	// bundled says that it may be sent together with other workers' calls: see bundler.
-	bundled    bool
-	dir        string  // then: where it makes a node, if it does
-	operations int     // and how many operations it has
-	parts      []*call // of a call that a bundle makes of others
+	// For a bundle: see bundler.
+	bundled    bool    // the call may be sent together with other workers' calls
+	dir        string  // where it makes a node; "" if it makes none
+	operations int     // how many operations it has
+	parts      []*call // of a call that a bundle makes: those that it stands for
 
 	xid  int32 // a mark of the protocol's or of ours; 0: the wire gives it a number
 	trip *trip // nil if nothing waits for the answer

@@ -27,8 +27,8 @@ func opCall(what string, o Op) *call {
 	return &call{what: what, path: o.path, op: o.code, body: o.append(make([]byte, 0, o.size()))}
 }
 
-// together lets the change c, of n operations, be sent with other workers' calls, and says in which
-// directory it makes a node, if it does.
+// together lets the change c, which has n operations, be sent with other workers' calls. dir is
+// where it makes a node; "" if it makes none.
 func (c *call) together(dir string, n int) *call {
 	c.bundled, c.dir, c.operations = true, dir, n
 	return c

@@ -245,6 +245,8 @@ func (w *wire) note(calls []*call) {
 // request than the oldest, the oldest is never answered: a server that fails in
 // the middle of a request may log that and keep the connection. The caller would
 // wait for ever, so the connection is cut.
+//
+// code is that of the reply.
 func (w *wire) answered(xid, code int32) (*call, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
