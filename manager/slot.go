@@ -161,7 +161,7 @@ func (r *round) enter() Hold {
 // homes are those of a lock.
 type homes struct {
 	home        atomic.Pointer[home] // nil until a caller enters; if it is striped, it is not used itself
-	lostRaces   atomic.Uint64        // of before there were stripes; see races
+	lostRaces   atomic.Uint32        // of before there were stripes, so few; see races
 	longestRace atomic.Uint32
 }
 
@@ -236,7 +236,7 @@ func (l *homes) noteRaces(lost int) {
 func (l *homes) countRaces(n uint64) {
 	if hm := l.home.Load(); hm != nil && hm.striped != nil {
 		hm.striped.homes[spot()].races.Add(n)
-	} else if l.lostRaces.Add(n) >= stripeAfter && hm != nil {
+	} else if l.lostRaces.Add(uint32(n)) >= stripeAfter && hm != nil {
 		l.stripe()
 	}
 	for {
@@ -249,7 +249,7 @@ func (l *homes) countRaces(n uint64) {
 
 // races returns the number of races lost.
 func (l *homes) races() uint64 {
-	n := l.lostRaces.Load()
+	n := uint64(l.lostRaces.Load())
 	for _, races := range l.each {
 		n += races
 	}
