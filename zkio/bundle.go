@@ -26,7 +26,8 @@ const (
 
 // A bundler sends the requests of a session's workers together.
 type bundler struct {
-	most int // bundles that may be under way at a time
+	session *Session
+	most    int // bundles that may be under way at a time
 
 	mu       sync.Mutex // protects what follows; never held while waiting
 	underWay int        // bundles that are sent and not answered
@@ -80,20 +81,20 @@ func (p *parcel) onlyGets() bool {
 	return !slices.ContainsFunc(p.calls, func(c *call) bool { return c.op != jute.OpGetData })
 }
 
-// exchangeTogether is exchange together with other workers' calls. It reports false if
+// exchange is that of the session, together with other workers' calls. It reports false if
 // calls are still to be sent: by themselves.
-func (s *Session) exchangeTogether(calls []*call) bool {
+func (b *bundler) exchange(calls []*call) bool {
 	p := newParcel(calls)
 	if p == nil {
 		return false
 	}
-	bundle := s.bundler.enter(p)
+	bundle := b.enter(p)
 	if bundle == nil {
 		bundle = <-p.turn
 	}
 	if bundle != nil {
-		s.sendBundle(bundle)
-		s.bundler.answered()
+		b.send(bundle)
+		b.answered()
 		for _, other := range bundle {
 			if other != p {
 				other.turn <- nil
@@ -104,7 +105,7 @@ func (s *Session) exchangeTogether(calls []*call) bool {
 	case p.alone:
 		return false
 	case p.wire != nil:
-		s.takeBack(p.wire, p.calls)
+		b.session.takeBack(p.wire, p.calls)
 	}
 	return true
 }
@@ -160,8 +161,9 @@ func (b *bundler) takeLocked() (bundle []*parcel) {
 	return bundle
 }
 
-// sendBundle sends a bundle in one packet, and waits for the answers.
-func (s *Session) sendBundle(bundle []*parcel) {
+// send sends a bundle in one packet, and waits for the answers.
+func (b *bundler) send(bundle []*parcel) {
+	s := b.session
 	if len(bundle) == 1 {
 		s.exchangeAlone(bundle[0].calls)
 		return

@@ -75,7 +75,7 @@ const maxRequest = 1<<20 - 8192
 // answers: see result. If a path is malformed, nothing is sent. If there is no connection it
 // waits for one first.
 func (s *Session) exchange(calls ...*call) {
-	if s.client.pool.backlog() && s.exchangeTogether(calls) {
+	if s.client.pool.backlog() && s.bundler.exchange(calls) {
 		return
 	}
 	s.exchangeAlone(calls)

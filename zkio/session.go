@@ -95,7 +95,7 @@ func newSession(c *Client, epoch uint64) *Session {
 	}
 	s.nodes.wake = make(chan struct{}, 1)
 	s.later.session = s
-	s.bundler.most = max(1, c.cfg.Workers/bundleWorkers)
+	s.bundler.session, s.bundler.most = s, max(1, c.cfg.Workers/bundleWorkers)
 	s.timeout.Store(int64(c.cfg.SessionTimeout))
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
