@@ -74,6 +74,8 @@ type Config struct {
 	// macOS a program that can call mach_continuous_time can return the
 	// difference here.
 	Suspended func() time.Duration
+
+	largestFrame int // maxFrame but in tests, which would need gigabytes for it
 }
 
 // An Auth is one set of credentials. Printing, logging or marshaling it, or a
@@ -141,6 +143,9 @@ func (cfg Config) resolve() (Config, error) {
 		if a.Scheme == "" {
 			fault(`Auth[%d] has no scheme: name one, such as "digest"`, i)
 		}
+	}
+	if cfg.largestFrame == 0 {
+		cfg.largestFrame = maxFrame
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()

@@ -18,8 +18,13 @@ import (
 // it starts a sender, of the pings, and a receiver, and waits until both have ended,
 // and begins again. It sends no requests: see exchange.
 
-// sendBuffer is what go-zookeeper sends from: the connect request and the pings.
-const sendBuffer = 4096
+const (
+	// sendBuffer is what go-zookeeper sends from: the connect request and the pings.
+	sendBuffer = 4096
+	// receiveBuffer is what it makes for each connection, to no use: the wire keeps all
+	// answers to itself. By default it would make 1.5 MB.
+	receiveBuffer = 4096
+)
 
 // opts makes a slice of go-zookeeper's options, whose type it does not export.
 func opts[T any](o ...T) []T { return o }
@@ -33,6 +38,7 @@ func (s *Session) start() error {
 		zk.WithLogger(noLogger{}),
 		zk.WithLogInfo(false),
 		zk.WithMaxConnBufferSize(sendBuffer),
+		zk.WithMaxBufferSize(receiveBuffer),
 	)...)
 	s.conn, s.events = conn, events
 	return err

@@ -77,15 +77,19 @@ func checkGetAll(t *testing.T, s *Session, dir string) {
 // What is too large for one answer comes in several, and what does not come at all has an error
 // of its own. The connection stays, and with it the locks.
 func TestF328_AnswerTooLarge(t *testing.T) {
-	inDir(t, func(t *testing.T, z *zktest.Server, s *Session) {
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		cfg := configure(z)
+		cfg.largestFrame = 1 << 20
+		s := open(t, cfg).Session()
+		must(t, s.EnsureDir("/d", nil))
 		paths := []string{"/d/small"}
 		must(t, z.Create("/d/small", []byte("small")))
 		for i := range 3 {
 			path := fmt.Sprintf("/d/%d", i)
-			must(t, z.Create(path, make([]byte, maxFrame/2)))
+			must(t, z.Create(path, make([]byte, cfg.largestFrame/2)))
 			paths = append(paths, path)
 		}
-		must(t, z.Create("/d/huge", make([]byte, maxFrame)))
+		must(t, z.Create("/d/huge", make([]byte, cfg.largestFrame)))
 		paths = append(paths, "/d/huge")
 		before := s.Connection()
 		for _, r := range s.GetAll(paths...) {

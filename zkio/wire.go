@@ -310,7 +310,7 @@ func (w *wire) next() error {
 	var frame []byte
 	err := w.passOver()
 	if err == nil {
-		frame, err = w.readFrame(maxFrame)
+		frame, err = w.readFrame(w.s.client.cfg.largestFrame)
 	}
 	if long, ok := errors.AsType[*overlong](err); ok {
 		frame, err = w.tooLarge(long)
