@@ -36,9 +36,6 @@ func quick() []search {
 		large(rounds(holds, progress,
 			[]string{"CANCEL=1"},
 		)),
-		large(rounds(holds, "answered",
-			[]string{"STAY", "LIVE=2", "GATE", "REOPEN", "PROBE=2"}, // a contender that stays
-		)),
 		rounds(holds, "answered",
 			[]string{"STAY", "LIVE=0"},
 			[]string{"STAY", "LIVE=0", "GATE"},
@@ -117,14 +114,17 @@ func wrong() []search {
 	)
 }
 
-// more returns searches of two full processes, with one kind of trouble each, and of one with
-// two kinds.
+// more returns searches of two full processes, with one kind of trouble each, of one with two
+// kinds, and the longest of one with one kind.
 func more() []search {
 	return slices.Concat(
 		large(rounds(holds, "",
 			[]string{"SHUT=2"},
 			[]string{"GATE", "REOPEN", "CANCEL=1", "K=6"},
 			[]string{"GATE", "REOPEN", "SHUT=1", "K=6"},
+		)),
+		large(rounds(holds, "answered",
+			[]string{"STAY", "LIVE=2", "GATE", "REOPEN", "PROBE=2"}, // a contender that stays
 		)),
 		rounds(holds, "",
 			[]string{"GATEANY"},
