@@ -3,7 +3,6 @@
 package zkio
 
 import (
-	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -23,10 +22,6 @@ const (
 	maxFrame = 64 << 20
 	// maxHandshake is the largest answer to a connect request.
 	maxHandshake = 4 << 10
-	// frameStep is how much memory a frame gets at a time: a length can be false.
-	frameStep = 64 << 10
-	// keepFrame is the largest buffer that is kept from one frame to the next.
-	keepFrame = 1 << 20
 	// rearmFrame is the largest frame that sets watches again.
 	rearmFrame = 128 << 10
 	// closeXid marks the request to close the session. The numbers of other calls are below
@@ -43,20 +38,7 @@ const (
 var (
 	errWireClosed = errors.New("connection closed")
 	errFenced     = errors.New("the session is over")
-	errTooLong    = errors.New("too long a frame")
 )
-
-// An overlong says that a frame has n bytes, more than the limit.
-type overlong struct {
-	n     uint32
-	limit int
-}
-
-func (o *overlong) Error() string {
-	return fmt.Sprintf("%v: a frame of %d bytes, more than the %d that are taken", errTooLong, o.n, o.limit)
-}
-
-func (o *overlong) Unwrap() error { return errTooLong }
 
 // A fault is why the client closed a connection: the server broke the protocol or
 // stopped answering. It is logged, and part of the errors of pending requests.
@@ -85,13 +67,12 @@ type wire struct {
 	addr string
 	conn net.Conn // plain or TLS
 	raw  net.Conn // what conn runs on: closing it never blocks
-	in   *bufio.Reader
 
 	// Used by the goroutine that reads: the one that dials, until the handshake
 	// is done, and go-zookeeper's from then on.
-	frame []byte // the buffer of frames
-	out   []byte // what is left of the answer to go-zookeeper's connect request
-	rest  int64  // how many bytes of an answer that was too long are to be passed over
+	frames
+	out  []byte // what is left of the answer to go-zookeeper's connect request
+	rest int64  // how many bytes of an answer that was too long are to be passed over
 
 	connection uint64 // its number: see Session.Connection. Written when the handshake is done
 
@@ -117,7 +98,7 @@ func newWire(s *Session, addr string, conn, raw net.Conn) *wire {
 		addr:   addr,
 		conn:   conn,
 		raw:    raw,
-		in:     bufio.NewReaderSize(conn, 8<<10),
+		frames: newFrames(conn),
 		turn:   make(chan struct{}, 1),
 		xid:    firstXid,
 		closed: make(chan struct{}),
@@ -333,29 +314,6 @@ func (w *wire) next() error {
 	return &fault{err}
 }
 
-// readFrame reads one frame, its length included, into the wire's buffer.
-func (w *wire) readFrame(limit int) ([]byte, error) {
-	if cap(w.frame) > keepFrame {
-		w.frame = nil
-	}
-	var err error
-	if w.frame, err = w.readMore(w.frame[:0], 4); err != nil {
-		return nil, err
-	}
-	n := binary.BigEndian.Uint32(w.frame)
-	if n > uint32(limit) {
-		return nil, &overlong{n, limit}
-	}
-	for rest := int(n); rest > 0; {
-		step := min(rest, max(frameStep, len(w.frame)))
-		if w.frame, err = w.readMore(w.frame, step); err != nil {
-			return nil, err
-		}
-		rest -= step
-	}
-	return w.frame, nil
-}
-
 // tooLarge returns a frame that says that an answer is too long, in its place, and leaves the
 // rest of the answer to passOver. The other requests on this connection go on, and the one that
 // was answered is not sent again in vain. What claims to be longer than any answer, or is none,
@@ -390,17 +348,6 @@ func (w *wire) passOver() error {
 		w.waits() // a server that keeps sending is not silent
 	}
 	return nil
-}
-
-// readMore appends the next n bytes to b.
-func (w *wire) readMore(b []byte, n int) ([]byte, error) {
-	have := len(b)
-	if cap(b)-have < n {
-		b = append(b, make([]byte, n)...)
-	}
-	b = b[:have+n]
-	_, err := io.ReadFull(w.in, b[have:])
-	return b, err
 }
 
 // reply deals with a frame.
