@@ -63,7 +63,7 @@ type Client struct {
 // If ctx ends first, the configuration is wrong or the credentials are refused,
 // Open says so, names each server's failure, and leaves nothing behind.
 func Open(ctx context.Context, cfg Config) (*Client, error) {
-	cfg, err := cfg.resolve()
+	cfg, err := cfg.resolve("open")
 	if err != nil {
 		return nil, err
 	}

@@ -106,8 +106,8 @@ const (
 )
 
 // resolve returns the Config with its defaults filled in and its servers in
-// the form host:port, or an error that names every fault.
-func (cfg Config) resolve() (Config, error) {
+// the form host:port, or an error that names every fault, and op as what failed.
+func (cfg Config) resolve(op string) (Config, error) {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 
@@ -151,7 +151,7 @@ func (cfg Config) resolve() (Config, error) {
 		cfg.Logger = slog.Default()
 	}
 	if len(faults) > 0 {
-		return Config{}, &opError{op: "open", kind: ErrBadArguments, why: oneline.Join(faults...)}
+		return Config{}, &opError{op: op, kind: ErrBadArguments, why: oneline.Join(faults...)}
 	}
 	return cfg, nil
 }

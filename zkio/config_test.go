@@ -36,7 +36,7 @@ func TestServerAddresses(t *testing.T) {
 }
 
 func TestConfigDefaults(t *testing.T) {
-	cfg, err := Config{Servers: []string{"zk1", "zk2:7"}}.resolve()
+	cfg, err := Config{Servers: []string{"zk1", "zk2:7"}}.resolve("open")
 	must(t, err)
 	if cfg.SessionTimeout != 10*time.Second || cfg.Workers != 64 || cfg.LostMargin != 0 || cfg.Logger == nil {
 		t.Errorf("defaults are %+v", cfg)

@@ -36,7 +36,7 @@ func (w *wire) handshake(ctx context.Context) (g greeting, err error) {
 	if _, err := w.conn.Write(w.s.connectRequest()); err != nil {
 		return g, err
 	}
-	if g, err = w.greeting(); err != nil {
+	if g, err = w.greeting(w.s.ID()); err != nil {
 		return g, err
 	}
 	return g, w.authenticate()
@@ -44,17 +44,24 @@ func (w *wire) handshake(ctx context.Context) (g greeting, err error) {
 
 // connectRequest returns the request to open the session, or to resume it.
 func (s *Session) connectRequest() []byte {
+	return connectRequest(s.zxid.Load(), Ticket{s.ID(), s.Timeout(), s.password})
+}
+
+// connectRequest returns the request to resume the session of t, or to open one if it has none.
+// A server refuses it while it has not come as far as the transaction zxid.
+func connectRequest(zxid int64, t Ticket) []byte {
 	b := jute.AppendInt32(make([]byte, 4, 64), 0) // the protocol's version
-	b = jute.AppendInt64(b, s.zxid.Load())
-	b = jute.AppendInt32(b, int32(s.Timeout()/time.Millisecond))
-	b = jute.AppendInt64(b, s.ID())
-	b = jute.AppendBuffer(b, s.password)
+	b = jute.AppendInt64(b, zxid)
+	b = jute.AppendInt32(b, int32(t.Timeout/time.Millisecond))
+	b = jute.AppendInt64(b, t.ID)
+	b = jute.AppendBuffer(b, t.Password)
 	return jute.Frame(jute.AppendBool(b, false)) // no read-only session
 }
 
-// greeting reads the answer to the connect request.
-func (w *wire) greeting() (g greeting, err error) {
-	frame, err := w.readFrame(maxHandshake)
+// greeting reads the answer to the connect request for the session of id old, or for a new one
+// if that is 0.
+func (f *frames) greeting(old int64) (g greeting, err error) {
+	frame, err := f.readFrame(maxHandshake)
 	if errors.Is(err, errTooLong) {
 		err = errors.New("the answer is not ZooKeeper's: is this ZooKeeper's client port, and is TLS on at both ends or at neither?")
 	}
@@ -70,7 +77,7 @@ func (w *wire) greeting() (g greeting, err error) {
 		return g, err
 	}
 	g.frame = append(g.frame, frame...)
-	switch old := w.s.ID(); {
+	switch {
 	case g.id == 0 && old == 0:
 		return g, fmt.Errorf("%w: the server opened no session", jute.ErrMalformed)
 	case g.id == 0:
@@ -90,18 +97,27 @@ func (w *wire) greeting() (g greeting, err error) {
 func (w *wire) authenticate() error {
 	auths := w.s.client.cfg.Auth
 	for _, a := range auths {
-		b := jute.AppendInt32(make([]byte, 4, 64), jute.XidAuth)
-		b = jute.AppendInt32(b, jute.OpAuth)
-		b = jute.AppendInt32(b, 0) // reserved by the protocol
-		b = jute.AppendString(b, a.Scheme)
-		b = jute.AppendBuffer(b, a.Data)
 		w.s.client.stats.sent(jute.OpAuth)
-		if _, err := w.conn.Write(jute.Frame(b)); err != nil {
+		if _, err := w.conn.Write(a.request()); err != nil {
 			return err
 		}
 	}
+	return w.verdicts(auths, w.addr)
+}
+
+// request returns the request that presents the credentials.
+func (a Auth) request() []byte {
+	b := jute.AppendInt32(make([]byte, 4, 64), jute.XidAuth)
+	b = jute.AppendInt32(b, jute.OpAuth)
+	b = jute.AppendInt32(b, 0) // reserved by the protocol
+	b = jute.AppendString(b, a.Scheme)
+	return jute.Frame(jute.AppendBuffer(b, a.Data))
+}
+
+// verdicts reads what the server at addr says to each of these credentials.
+func (f *frames) verdicts(auths []Auth, addr string) error {
 	for _, a := range auths {
-		frame, err := w.readFrame(maxHandshake)
+		frame, err := f.readFrame(maxHandshake)
 		if err != nil {
 			return err
 		}
@@ -113,7 +129,7 @@ func (w *wire) authenticate() error {
 		case xid != jute.XidAuth:
 			return fmt.Errorf("%w: xid %d where the answer to credentials was due", jute.ErrMalformed, xid)
 		case code != jute.ErrOK:
-			return fmt.Errorf("%w: %s refused the credentials of scheme %q", ErrAuthFailed, w.addr, a.Scheme)
+			return fmt.Errorf("%w: %s refused the credentials of scheme %q", ErrAuthFailed, addr, a.Scheme)
 		}
 	}
 	return nil

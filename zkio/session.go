@@ -51,7 +51,7 @@ type Session struct {
 	noContainers atomic.Bool // the server has none
 	noMultiRead  atomic.Bool // the server cannot read several nodes at once
 	tellReturn   atomic.Bool // the loss of the connection was logged, and its return is to be
-	password     []byte      // used by dial only, which go-zookeeper calls on its main loop
+	password     []byte      // written by dial, which go-zookeeper calls on its main loop, under mu; read there, or under mu
 
 	established chan struct{} // closed when the session has its id
 	over        chan struct{} // closed by end
@@ -187,7 +187,6 @@ func (s *Session) connected(w *wire, g greeting) bool {
 	s.leases.greeted(c.clock.now(), g.timeout, !resumed)
 	s.id.Store(g.id)
 	s.timeout.Store(int64(g.timeout))
-	s.password = g.password
 	c.hosts.connected()
 	w.out = g.frame
 	var watches []*call
@@ -206,6 +205,7 @@ func (s *Session) connected(w *wire, g greeting) bool {
 	inVain := s.link.inVain(len(c.hosts.servers))
 	outage := c.clock.now() - s.link.downSince
 	s.link = s.link.up(w)
+	s.password = g.password
 	if s.cutTold {
 		s.cutTold = false
 		c.dispatcher.push(notice{resumed: s, after: outage})

@@ -38,7 +38,7 @@ type wireBench struct {
 // newSessionBench returns a session of a client that does nothing by itself.
 func newSessionBench(t testing.TB, auth ...Auth) *Session {
 	t.Helper()
-	cfg, err := Config{Servers: []string{"zk"}, Auth: auth, Logger: quiet, Workers: 9}.resolve()
+	cfg, err := Config{Servers: []string{"zk"}, Auth: auth, Logger: quiet, Workers: 9}.resolve("open")
 	must(t, err)
 	c := &Client{cfg: cfg, clock: newClock(nil), watches: newWatches(), pool: newPool(cfg.Workers), closing: make(chan struct{})}
 	c.hosts, c.dispatcher = newHosts(cfg.Servers, c.clock), newDispatcher(c.watches, nil)

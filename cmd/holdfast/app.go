@@ -30,7 +30,8 @@ type app struct {
 	ctx            context.Context // ends at SIGINT, SIGTERM and SIGHUP
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	asJSON         bool // --json
+	asJSON         bool        // --json
+	known          *connection // what connection has read: a file can be a pipe, and is read once
 	verb           string
 	parser         *kong.Kong
 }
@@ -139,12 +140,24 @@ type connection struct {
 	root    string // with the chroot
 	auth    []zkio.Auth
 	acl     []zkio.ACL
+	secrets tlsFiles // what tls is made of
 	tls     *tls.Config
 }
 
-// connection reads the global flags and the files that they name. Its errors are those
-// of bad usage.
-func (a *app) connection() (c connection, err error) {
+// connection returns what the global flags say, and the files that they name. Its errors are
+// those of bad usage.
+func (a *app) connection() (connection, error) {
+	if a.known == nil {
+		c, err := a.readConnection()
+		if err != nil {
+			return connection{}, err
+		}
+		a.known = &c
+	}
+	return *a.known, nil
+}
+
+func (a *app) readConnection() (c connection, err error) {
 	if c.servers, c.chroot, err = manager.ParseServers(a.Servers); err != nil {
 		return c, usagef("--servers: %w", err)
 	}
@@ -155,7 +168,10 @@ func (a *app) connection() (c connection, err error) {
 	if c.acl, err = a.acl(c.auth != nil); err != nil {
 		return c, usagef("%w", err)
 	}
-	if c.tls, err = a.tlsConfig(); err != nil {
+	if c.secrets, err = a.tlsFiles(); err != nil {
+		return c, usagef("%w", err)
+	}
+	if c.tls, err = c.secrets.config(); err != nil {
 		return c, usagef("%w", err)
 	}
 	return c, nil
@@ -202,27 +218,50 @@ func (a *app) acl(authenticated bool) ([]zkio.ACL, error) {
 	return acl, nil
 }
 
-// tlsConfig returns the configuration of TLS; nil is plain TCP.
-func (a *app) tlsConfig() (*tls.Config, error) {
-	if !a.TLS && a.TLSCA == "" && a.TLSCert == "" && a.TLSKey == "" && a.TLSServerName == "" {
+// tlsFiles are the flags for TLS, with what is in the files that they name.
+type tlsFiles struct {
+	On            bool
+	CA, Cert, Key []byte `json:",omitempty"`
+	ServerName    string `json:",omitempty"`
+	CAName        string `json:"-"` // of the file CA
+}
+
+// tlsFiles reads the files of the flags for TLS.
+func (a *app) tlsFiles() (f tlsFiles, err error) {
+	if (a.TLSCert == "") != (a.TLSKey == "") {
+		return f, errors.New("--tls-cert and --tls-key go together")
+	}
+	f.ServerName, f.CAName = a.TLSServerName, a.TLSCA
+	f.On = a.TLS || f.ServerName != ""
+	for _, file := range []struct {
+		flag, name string
+		text       *[]byte
+	}{{"--tls-ca", a.TLSCA, &f.CA}, {"--tls-cert", a.TLSCert, &f.Cert}, {"--tls-key", a.TLSKey, &f.Key}} {
+		if file.name == "" {
+			continue
+		}
+		f.On = true
+		if *file.text, err = os.ReadFile(file.name); err != nil {
+			return f, fmt.Errorf("%s: %w", file.flag, err)
+		}
+	}
+	return f, nil
+}
+
+// config returns the configuration of TLS; nil is plain TCP.
+func (f tlsFiles) config() (*tls.Config, error) {
+	if !f.On {
 		return nil, nil
 	}
-	cfg := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: a.TLSServerName}
-	if a.TLSCA != "" {
-		pem, err := os.ReadFile(a.TLSCA)
-		if err != nil {
-			return nil, fmt.Errorf("--tls-ca: %w", err)
-		}
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: f.ServerName}
+	if f.CA != nil {
 		cfg.RootCAs = x509.NewCertPool()
-		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("--tls-ca: %s has no certificate in PEM", a.TLSCA)
+		if !cfg.RootCAs.AppendCertsFromPEM(f.CA) {
+			return nil, fmt.Errorf("--tls-ca: %s has no certificate in PEM", f.CAName)
 		}
 	}
-	if (a.TLSCert == "") != (a.TLSKey == "") {
-		return nil, errors.New("--tls-cert and --tls-key go together")
-	}
-	if a.TLSCert != "" {
-		pair, err := tls.LoadX509KeyPair(a.TLSCert, a.TLSKey)
+	if f.Cert != nil {
+		pair, err := tls.X509KeyPair(f.Cert, f.Key)
 		if err != nil {
 			return nil, fmt.Errorf("--tls-cert, --tls-key: %w", err)
 		}

@@ -15,9 +15,9 @@ import (
 // reported is what a guard is told of its children, besides their ends.
 const reported = syscall.WUNTRACED | syscall.WCONTINUED
 
-// adoptOrphans makes descendants of this process whose parents end its children. A
-// kernel that cannot do that (before 3.4) leaves them to process 1.
-func adoptOrphans() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
+// adoptOrphans makes descendants of this process whose parents end its children, and reports
+// whether it could. A kernel that cannot do that (before 3.4) leaves them to process 1.
+func adoptOrphans() bool { return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == nil }
 
 // programAttr has the program start in a process group of its own, in the foreground of
 // the terminal tty if need be, and die with the thread that started it.

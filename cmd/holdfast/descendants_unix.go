@@ -10,8 +10,8 @@ import "syscall"
 // stop by SIGSTOP for a continuation here.
 const reported = syscall.WUNTRACED
 
-// adoptOrphans does nothing: only Linux can do that.
-func adoptOrphans() {}
+// adoptOrphans does nothing, and reports so: only Linux can do that.
+func adoptOrphans() bool { return false }
 
 // programAttr has the program start in a process group of its own, in the foreground of
 // the terminal tty if need be.

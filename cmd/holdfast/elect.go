@@ -22,6 +22,8 @@ type electCmd struct {
 	OnRevoke  string        `enum:"term,ignore" default:"term" help:"What to do when another process asks for the leadership: send SIGTERM to the program (term) or nothing (ignore)."`
 	Quiet     bool          `short:"q" help:"Do not tell the phases."`
 
+	NoTakeover bool `help:"If this process is killed, let ZooKeeper end the leadership after the session timeout, instead of at once when the program and its descendants are gone."`
+
 	LostExitCode int `default:"5" placeholder:"N" help:"The exit code of --once if the leadership is lost, for a program that has this code itself."`
 
 	Name    string   `arg:"" help:"The election, such as scheduler."`
@@ -54,7 +56,7 @@ type phase struct {
 // Run stands for election and runs the program, until the program ends by itself or a
 // signal comes while it does not run.
 func (c *electCmd) Run(a *app) error {
-	run := &runCmd{Name: c.Name, Command: c.Command, Label: c.Label, KillAfter: c.KillAfter, OnRevoke: c.OnRevoke, ConflictExitCode: exitNotGranted, LostExitCode: c.LostExitCode}
+	run := &runCmd{Name: c.Name, Command: c.Command, Label: c.Label, KillAfter: c.KillAfter, OnRevoke: c.OnRevoke, NoTakeover: c.NoTakeover, ConflictExitCode: exitNotGranted, LostExitCode: c.LostExitCode}
 	if err := run.check(a); err != nil {
 		return err
 	}

@@ -77,7 +77,9 @@ func guardMain(args []string) int {
 	if systemTime() >= g.until { // everything was stopped meanwhile
 		return g.tooLate("was not started")
 	}
-	adoptOrphans()
+	if !adoptOrphans() {
+		g.Takeover = nil
+	}
 	if err := g.launch(); err != nil {
 		return g.cannotRun(err)
 	}
@@ -86,11 +88,27 @@ func guardMain(args []string) int {
 	children := make(chan childEvent)
 	go reap(children)
 	g.loop(orders, children)
+	g.takeOver()
 	if g.late {
 		g.hear(orders)
 		return g.tooLate("was ended")
 	}
 	return g.code
+}
+
+// takeOver closes the session of a run that is gone: nothing is left that the lock protected,
+// so the next process need not wait until the session times out. The pipe does not show
+// that run is gone: it may have closed its end. The system shows it: then run is no longer this
+// process's parent. A run that lives, even if it is stopped, releases the lock itself.
+func (g *guard) takeOver() {
+	if g.Takeover == nil || os.Getppid() == g.Parent {
+		return
+	}
+	if err := g.Takeover.close(); err != nil {
+		fmt.Fprintf(&g.stderr, "%s holdfast: the session of run could not be closed, so the lock is free %v after it was last heard of: %v\n", stamp(), g.Takeover.Timeout, err)
+		return
+	}
+	fmt.Fprintf(&g.stderr, "%s holdfast: the session of run is closed: the lock is free\n", stamp())
 }
 
 // tooLate says what became of the program, unless run does, and returns the exit code.

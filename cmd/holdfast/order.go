@@ -2,7 +2,13 @@
 
 package main
 
-import "time"
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/holdfast-go/holdfast/zkio"
+)
 
 // start says what the guard is to run. It is the first message that run sends it.
 type start struct {
@@ -22,6 +28,51 @@ type start struct {
 	// the program is to be in the foreground of the terminal while they are.
 	Parent, Group int
 	Foreground    bool
+
+	// Takeover is what the guard closes the session of run with; nil if it is not to.
+	Takeover *takeover
+}
+
+// A takeover closes the session of a run that is gone, so that another process can have the
+// lock at once. It has secrets, so it goes through the pipe: other users of the machine can read
+// arguments, and the program gets the environment.
+type takeover struct {
+	Servers  []string
+	Auth     []credentials
+	TLS      tlsFiles
+	ID       int64 // of the session
+	Timeout  time.Duration
+	Password []byte
+}
+
+// credentials are a zkio.Auth, which does not marshal its secret.
+type credentials struct {
+	Scheme string
+	Data   []byte
+}
+
+// newTakeover returns what closes a session of these servers.
+func newTakeover(c connection, t zkio.Ticket) *takeover {
+	to := &takeover{Servers: c.servers, TLS: c.secrets, ID: t.ID, Timeout: t.Timeout, Password: t.Password}
+	for _, a := range c.auth {
+		to.Auth = append(to.Auth, credentials(a))
+	}
+	return to
+}
+
+// close closes the session. It gives up when the session has timed out.
+func (to *takeover) close() error {
+	cfg := zkio.Config{Servers: to.Servers, Logger: slog.New(slog.DiscardHandler)}
+	for _, a := range to.Auth {
+		cfg.Auth = append(cfg.Auth, zkio.Auth(a))
+	}
+	var err error
+	if cfg.TLS, err = to.TLS.config(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), to.Timeout)
+	defer cancel()
+	return zkio.CloseSession(ctx, cfg, zkio.Ticket{ID: to.ID, Timeout: to.Timeout, Password: to.Password})
 }
 
 // An order is what run sends to the guard. One field is set.

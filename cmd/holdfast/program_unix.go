@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"strconv"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -22,6 +23,9 @@ var forwarded = []os.Signal{
 	syscall.SIGWINCH, syscall.SIGTSTP, syscall.SIGCONT,
 	syscall.SIGPIPE, // not to end when the reader of standard error does
 }
+
+// guardReads is how long a guard may take until it has read what it is to run.
+const guardReads = 10 * time.Second
 
 // A program is the program that run runs, as seen from run: its guard.
 type program struct {
@@ -64,9 +68,29 @@ func startProgram(s start) (*program, error) {
 	if err != nil {
 		return nil, errors.Join(err, w.Close())
 	}
-	p.send(s)
+	if err := p.begin(s); err != nil {
+		_ = w.Close()
+		_ = syscall.Kill(p.guard, syscall.SIGKILL) // it has begun nothing
+		p.wait()
+		return nil, fmt.Errorf("its guard does not read what to run: %w", err)
+	}
 	go func() { p.exited <- p.wait() }() // which run waits for
 	return p, nil
+}
+
+// begin sends the guard its first message, which can be larger than what a pipe takes at once.
+func (p *program) begin(s start) error {
+	text, err := json.Marshal(s)
+	if err != nil {
+		panic("holdfast: " + err.Error()) // it has texts and numbers only
+	}
+	if err := p.orders.SetWriteDeadline(time.Now().Add(guardReads)); err != nil {
+		return err
+	}
+	if _, err := p.orders.Write(text); err != nil {
+		return err
+	}
+	return p.orders.SetWriteDeadline(time.Time{})
 }
 
 // executable returns the path of this program, even if the file was replaced since.

@@ -48,6 +48,8 @@ type runCmd struct {
 	OnRevoke  string        `enum:"term,ignore" default:"term" help:"What to do when another process asks for the lock: send SIGTERM to the program (term) or nothing (ignore)."`
 	Quiet     bool          `short:"q" help:"Do not say for which process the lock is waited for."`
 
+	NoTakeover bool `help:"If this process is killed, let ZooKeeper free the lock after the session timeout, instead of at once when the program and its descendants are gone."`
+
 	ConflictExitCode int `short:"E" default:"4" placeholder:"N" help:"The exit code if the lock is not granted, for a program that has this code itself."`
 	LostExitCode     int `default:"5" placeholder:"N" help:"The exit code if the lock is lost, for a program that has this code itself."`
 
@@ -158,6 +160,13 @@ func (c *runCmd) runProgram(a *app, m *manager.Manager, h manager.Hold, program 
 	var ok bool
 	if s.Until, ok = leaseEnd(m, h); !ok {
 		return 0, false, h.Err()
+	}
+	if !c.NoTakeover {
+		conn, err := a.connection()
+		if err != nil {
+			return 0, false, err
+		}
+		s.Takeover = newTakeover(conn, m.Access().Session().Ticket())
 	}
 	p, err := startProgram(s)
 	if err != nil {

@@ -593,6 +593,13 @@ func TestSendToStoppedGuard(t *testing.T) {
 // beginGuard starts a guard without a run. What the test writes to orders are run's.
 func beginGuard(t *testing.T, s start, program ...string) (g *command, orders *json.Encoder) {
 	t.Helper()
+	g, w := beginGuardOn(t, s, program...)
+	return g, json.NewEncoder(w)
+}
+
+// beginGuardOn is beginGuard with the pipe that the orders go through.
+func beginGuardOn(t *testing.T, s start, program ...string) (g *command, orders *os.File) {
+	t.Helper()
 	path, err := exec.LookPath(program[0])
 	if err != nil {
 		t.Fatal(err)
@@ -608,11 +615,10 @@ func beginGuard(t *testing.T, s start, program ...string) (g *command, orders *j
 	g.ExtraFiles = []*os.File{r}
 	g.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	g.begin()
-	orders = json.NewEncoder(w)
-	if err := orders.Encode(s); err != nil {
+	if err := json.NewEncoder(w).Encode(s); err != nil {
 		t.Fatal(err)
 	}
-	return g, orders
+	return g, w
 }
 
 // TestGuardWakesTheProgram: a program that is stopped when it has to end takes note of it.

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/zkio"
+	"github.com/holdfast-go/holdfast/zkio/zktest"
+)
+
+// The next process has the lock as soon as a run that was killed is gone, with its program.
+func TestF344_RunIsKilled(t *testing.T) {
+	for name, verb := range map[string][]string{
+		"run":   {"run", "--on-revoke=ignore", "x"},
+		"read":  {"run", "--read", "x"},
+		"elect": {"elect", "x"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, addr := serve(t)
+			args := append([]string{"--servers", addr, "--session-timeout", "60s"}, verb...)
+			c := begin(t, append(args, "--", "sh", "-c", "echo in; exec sleep 1000")...)
+			c.stdout.await(t, "in")
+			closed := closes(s, s.Sessions()[0].ID)
+			c.signal(syscall.SIGKILL)
+			if name == "read" {
+				args[len(args)-2] = "--write"
+			}
+			next := begin(t, append(args, "--", "echo", "next")...)
+			next.stdout.await(t, "next")
+			c.stderr.await(t, "the session of run is closed: the lock is free")
+			if !closed.Load() {
+				t.Error("the guard has not closed the session")
+			}
+		})
+	}
+}
+
+// With --no-takeover the session of a run that was killed stays.
+func TestRunIsKilledWithoutTakeover(t *testing.T) {
+	for _, verb := range []string{"run", "elect"} {
+		t.Run(verb, func(t *testing.T) {
+			t.Parallel()
+			s, addr := serve(t)
+			c := begin(t, verb, "--servers", addr, "--session-timeout", "60s", "--no-takeover", "x", "--", "sh", "-c", "echo in; exec sleep 1000")
+			c.stdout.await(t, "in")
+			closed := closes(s, s.Sessions()[0].ID)
+			c.signal(syscall.SIGKILL)
+			c.code() // the guard has ended as well: it has the same standard error
+			if closed.Load() {
+				t.Error("the session is closed")
+			}
+		})
+	}
+}
+
+// closes tells whether a request to close a session arrives.
+func closes(s *zktest.Server, session int64) *atomic.Bool {
+	var closed atomic.Bool
+	s.OnRequest(func(id int64, op zktest.Op, _ string) {
+		if op == zktest.OpClose && id == session {
+			closed.Store(true)
+		}
+	})
+	return &closed
+}
+
+// A descendant that has left the process group, and takes no note of SIGTERM, keeps the lock
+// until it is killed.
+func TestF345_TakeoverAwaitsDescendants(t *testing.T) {
+	s, addr := serve(t)
+	file := filepath.Join(t.TempDir(), "pid")
+	c := begin(t, "run", "--servers", addr, "--session-timeout", "60s", "--kill-after", "900ms", "x", "--",
+		"sh", "-c", `setsid sh -c 'trap : TERM; echo $$ >"$0.new"; mv "$0.new" "$0"; echo in; while :; do sleep 0.01; done' "$0" & exec sleep 1000`, file)
+	c.stdout.await(t, "in")
+	text, err := os.ReadFile(file)
+	must(t, err)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	must(t, err)
+	session := firstSession(s)
+	early := make(chan error, 10)
+	s.OnRequest(func(id int64, op zktest.Op, _ string) {
+		if op == zktest.OpClose && id == session {
+			early <- syscall.Kill(pid, 0)
+		}
+	})
+	c.signal(syscall.SIGKILL)
+	c.stderr.await(t, "the session of run is closed")
+	if err := <-early; err != syscall.ESRCH {
+		t.Errorf("the session was closed while the descendant lived (%v)", err)
+	}
+}
+
+// A run that is stopped is not gone: its session ends when it has timed out.
+func TestF345_RunIsStopped(t *testing.T) {
+	s, addr := serve(t)
+	c := begin(t, "run", "--servers", addr, "--session-timeout", "3s", "--kill-after", "700ms", "x", "--", "sh", "-c", "echo in; exec sleep 1000")
+	c.stdout.await(t, "in")
+	guard := guardOf(t, c)
+	closed := closes(s, firstSession(s))
+	c.signal(syscall.SIGSTOP)
+	eventually(t, func() bool { // the guard has ended: run has not reaped it
+		_, state, _ := statOf(strconv.Itoa(guard))
+		return state == "Z"
+	})
+	if closed.Load() {
+		t.Error("the guard has closed the session of a run that lives")
+	}
+	c.signal(syscall.SIGCONT)
+	if code := c.code(); code != exitLost {
+		t.Errorf("after SIGCONT: exit code %d", code)
+	}
+}
+
+// The end of the pipe does not show that run is gone.
+func TestF345_PipeEnds(t *testing.T) {
+	s, addr := serve(t)
+	session := openSession(t, addr)
+	closed := closes(s, session.ID())
+	g, orders := beginGuardOn(t, start{Until: systemTime() + time.Hour, KillAfter: time.Second, Takeover: newTakeover(connection{servers: []string{addr}}, session.Ticket())}, "sleep", "1000")
+	must(t, orders.Close())
+	if code := g.code(); code != 128+int(syscall.SIGTERM) || !strings.Contains(g.stderr.String(), "run has ended") {
+		t.Errorf("exit code %d, %s", code, g.stderr)
+	}
+	if closed.Load() || session.Err() != nil {
+		t.Errorf("the session is closed, though its process lives: %v", session.Err())
+	}
+}
+
+// openSession opens a session, which the end of the test closes.
+func openSession(t *testing.T, addr string) *zkio.Session {
+	t.Helper()
+	a, _, _ := newApp(t, addr)
+	client, session, err := a.client(t.Context())
+	must(t, err)
+	t.Cleanup(func() { closeSoon(client) })
+	return session
+}
+
+// No server confirms the end of the session: the guard says so, and ends when it has timed out.
+func TestF346_TakeoverInVain(t *testing.T) {
+	s, addr := serve(t)
+	c := begin(t, "run", "--servers", addr, "--session-timeout", "2s", "x", "--", "sh", "-c", "echo in; exec sleep 1000")
+	c.stdout.await(t, "in")
+	s.Faults().Refuse()
+	c.signal(syscall.SIGKILL)
+	c.stderr.await(t, "the session of run could not be closed, so the lock is free 2s after it was last heard of: zkio: close session ")
+	c.code()
+}
+
+// What closes the session is in the arguments and the environment of no process.
+func TestTakeoverIsSecret(t *testing.T) {
+	s, addr := serve(t)
+	file := filepath.Join(t.TempDir(), "auth")
+	writeFile(t, file, "user:hunter2\n")
+	c := begin(t, "run", "--servers", addr, "--auth-file", file, "x", "--", "sh", "-c", "echo in; exec sleep 1000")
+	c.stdout.await(t, "in")
+	guard := guardOf(t, c)
+	to := newTakeover(connection{}, zkio.Ticket{ID: firstSession(s)})
+	for _, pid := range append([]int{c.Process.Pid, guard}, childrenOf(t, guard)...) {
+		for _, name := range []string{"cmdline", "environ"} {
+			text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, name))
+			must(t, err)
+			for _, secret := range []string{"hunter2", "Password", strconv.FormatInt(to.ID, 10), strconv.FormatInt(to.ID, 16)} {
+				if bytes.Contains(text, []byte(secret)) {
+					t.Errorf("%s of %d has %q", name, pid, secret)
+				}
+			}
+		}
+	}
+}
+
+// The first message to the guard may be larger than a pipe takes at once, and has all that is
+// needed.
+func TestGuardIsToldAll(t *testing.T) {
+	r, w, err := os.Pipe()
+	must(t, err)
+	defer r.Close()
+	sent := start{Until: 7, Takeover: newTakeover(connection{
+		servers: []string{"zk:1", "zk:2"},
+		auth:    []zkio.Auth{{Scheme: "digest", Data: []byte("user:\xffpassword")}},
+		secrets: tlsFiles{On: true, CA: bytes.Repeat([]byte("a"), 1<<20), Cert: []byte("cert"), Key: []byte("key"), ServerName: "zk"},
+	}, zkio.Ticket{ID: -7, Timeout: time.Minute, Password: []byte{0, 1, 0xff}})}
+	begun := make(chan error, 1)
+	go func() { begun <- (&program{orders: w}).begin(sent) }()
+	var got start
+	must(t, json.NewDecoder(r).Decode(&got))
+	must(t, <-begun)
+	must(t, w.Close())
+	if !reflect.DeepEqual(got, sent) {
+		t.Errorf("got %.300q", fmt.Sprint(got))
+	}
+}
