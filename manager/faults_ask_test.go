@@ -205,13 +205,25 @@ func (c *cluster) secondAnswer(happens func(a, b *Lock)) (a, b *Lock, h Hold) {
 	return a, b, h
 }
 
-// The asker's session ends: it asks once more in the next one.
+// The asker's session ends: it asks once more in the next one, and not only when the rotation
+// comes to it.
 func TestF112_AskerInANewSession(t *testing.T) {
-	each(t, map[string]func(c *cluster, b *Lock){
-		"it is told of its nodes": func(c *cluster, b *Lock) { c.expire(b.m) },
-		"it is cut off":           func(c *cluster, _ *Lock) { c.away("b", 20*time.Second) },
-	}, func(c *cluster, ends func(*cluster, *Lock)) {
-		_, _, h := c.secondAnswer(func(_, b *Lock) { ends(c, b) })
+	type end struct {
+		ends func(c *cluster, b *Lock)
+		away time.Duration // how long the asker has no connection
+	}
+	each(t, map[string]end{
+		"it is told of its nodes": {func(c *cluster, b *Lock) { c.expire(b.m) }, 0},
+		"it is cut off":           {func(c *cluster, _ *Lock) { c.away("b", 20*time.Second) }, 20 * time.Second},
+		"it is told when it is back": {func(c *cluster, b *Lock) {
+			c.away("b", time.Second)
+			c.srv.ExpireSession(c.ids["b"]())
+		}, time.Second},
+	}, func(c *cluster, e end) {
+		var began time.Time
+		_, _, h := c.secondAnswer(func(_, b *Lock) { began = time.Now(); e.ends(c, b) })
+		took := time.Since(began) - e.away
+		expect(c.t, took < rotationTimeout/2, "it took %v", took)
 		c.unlock(h)
 	})
 }
@@ -510,11 +522,13 @@ func TestAskerInItsStepAtSessionEnd(t *testing.T) {
 		asked := c.asking(b, "?", time.Hour)
 		q := b.m.inquiries.list()[0]
 		inStep(c.t, &q.errand, q, b.m.client.Session(), func() {
-			c.away("b", 25*time.Second)
-			later(30 * time.Second)
+			c.away("b", time.Second)
+			c.srv.ExpireSession(c.ids["b"]())
+			later(3 * time.Second)
 		})
 		close(reply)
-		later(time.Minute)
+		later(rotationTimeout / 5)
+		expect(c.t, isClosed(asked.done), "the question is not asked again")
 		asked.wantReply(c.t, "?")
 		mustRelease(c.t, h)
 	})

@@ -53,20 +53,23 @@ const (
 	askAgain = 100 * time.Millisecond
 )
 
-// CloseSession closes the session of a process that is gone: the session's ephemeral nodes are
-// deleted, and its locks are free, without the wait for the session timeout. The caller must know
-// that the process has ended, with all that it did under its locks: a living process learns of
-// the end only when a server tells it, and may believe for as long as its lease lasts that it
-// holds them. The next holder's fencing token tells apart what the dead process left in other
-// sockets.
+// CloseSession closes the session of a process that is gone: the servers delete the session's
+// ephemeral nodes, and with them its locks, at once instead of after the session timeout. The
+// caller must know that the process has ended, and all that it did under its locks, too: a living
+// process hears of the end only from a server, and until then trusts its lease, under which it
+// holds them. Writes that the dead process has left in other sockets may still arrive after the
+// next grant; fencing tokens tell them apart.
 //
-// CloseSession takes Servers, Dialer, TLS and Auth of cfg, and opens no session. It asks the
+// CloseSession uses Servers, Dialer, TLS and Auth of cfg, and opens no session. It asks the
 // servers, each a moment after the one before, again and again until one confirms that the
-// session is over; then it returns nil. A request of the dead process that is still under way to
-// a server has no effect after that: the session has moved away from the connection on which it
-// comes. CloseSession blocks until then, or until ctx ends. The error says why each server did
-// not confirm; the servers end the session by themselves when they have not heard of the process
-// for its timeout. The error wraps ErrBadArguments if cfg or t cannot be right.
+// session is over, and then returns nil. From then on no request of the dead process takes
+// effect, even if it was sent before: the session has left the connection that the request is
+// on. A wrong password is not told from a session that is over: servers answer both alike.
+//
+// CloseSession blocks until a server confirms, or until ctx ends. The error says what each server
+// answered last; ZooKeeper ends the session by itself when it has not heard of the process for
+// the session timeout. If cfg or t cannot be right, the error wraps ErrBadArguments. Goroutines
+// may call CloseSession at the same time, even for one session.
 func CloseSession(ctx context.Context, cfg Config, t Ticket) error {
 	const op = "close session"
 	cfg, err := cfg.resolve(op)
