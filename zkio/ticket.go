@@ -49,7 +49,9 @@ const (
 	// nextServer is how much later CloseSession asks each further server: usually the first
 	// one has answered by then, and one that is gone costs no more than this.
 	nextServer = 50 * time.Millisecond
-	// askAgain is how long it waits before it asks a server again that did not confirm.
+	// askAgain is how long it waits before it asks a server again that did not confirm: twice
+	// as long each time. A server that cannot be reached is asked each maxPause at least. But
+	// each request that gets to a server keeps the session alive for another session timeout.
 	askAgain = 100 * time.Millisecond
 )
 
@@ -64,12 +66,13 @@ const (
 // servers, each a moment after the one before, again and again until one confirms that the
 // session is over, and then returns nil. From then on no request of the dead process takes
 // effect, even if it was sent before: the session has left the connection that the request is
-// on. A wrong password is not told from a session that is over: servers answer both alike.
+// on. Servers answer a wrong password as if the session was over. So does a former leader that
+// has not noticed yet that it is none, if the session is younger; then nil says too much.
 //
 // CloseSession blocks until a server confirms, or until ctx ends. The error says what each server
-// answered last; ZooKeeper ends the session by itself when it has not heard of the process for
-// the session timeout. If cfg or t cannot be right, the error wraps ErrBadArguments. Goroutines
-// may call CloseSession at the same time, even for one session.
+// answered last; ZooKeeper ends the session by itself, one session timeout after ctx has ended at
+// the latest. If cfg or t cannot be right, the error wraps ErrBadArguments. Goroutines may call
+// CloseSession at the same time, even for one session.
 func CloseSession(ctx context.Context, cfg Config, t Ticket) error {
 	const op = "close session"
 	cfg, err := cfg.resolve(op)
@@ -96,6 +99,10 @@ func CloseSession(ctx context.Context, cfg Config, t Ticket) error {
 	case <-over:
 		return nil
 	case <-ctx.Done():
+		servers.Wait() // they note why
+		if len(over) > 0 {
+			return nil
+		}
 		return fmt.Errorf("zkio: close session %#x: not confirmed: %s: %w", t.ID, c.hosts.why(), ctxerr.Of(ctx))
 	}
 }
@@ -110,27 +117,34 @@ type closer struct {
 // closeBy asks a server to close the session, from pause on, again and again until it confirms
 // that the session is over. It reports false if ctx ends before.
 func (c *closer) closeBy(ctx context.Context, server string, pause time.Duration) bool {
-	for sleep(pause, ctx.Done()) {
+	for n := 0; sleep(pause, ctx.Done()); n++ {
 		// A server that takes the connection and does not answer is asked on another one.
 		attempt, cancel := context.WithTimeout(ctx, max(minAttempt, c.ticket.Timeout/3))
-		err := c.ask(attempt, server)
+		began := time.Now()
+		resumed, err := c.ask(attempt, server)
 		cancel()
 		if err == nil {
 			return true
 		}
-		c.hosts.noteFailure(server, reasonOf(err, 0))
-		pause = askAgain
+		if n == 0 || ctx.Err() == nil { // else what came before says more
+			c.hosts.noteFailure(server, reasonOf(err, time.Since(began)))
+		}
+		pause = askAgain << min(n, 20)
+		if !resumed {
+			pause = min(pause, maxPause)
+		}
 	}
 	return false
 }
 
-// ask asks a server once, and returns nil if the session is over. The request to resume the
-// session and that to close it go together, which saves a round trip. The former names no
-// transaction, so that a server serves it which lags behind what the process has seen.
-func (c *closer) ask(ctx context.Context, server string) (err error) {
+// ask asks a server once, and returns nil if the session is over. Otherwise it reports whether
+// the server has resumed the session. The request to resume the session and that to close it go
+// together, which saves a round trip. The former names no transaction, so that a server serves
+// it which lags behind what the process has seen.
+func (c *closer) ask(ctx context.Context, server string) (resumed bool, err error) {
 	conn, raw, err := c.hosts.dial(ctx, &c.cfg, server)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer raw.Close()
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
@@ -145,18 +159,18 @@ func (c *closer) ask(ctx context.Context, server string) (err error) {
 	}
 	request = append(request, jute.Frame(jute.AppendInt32(jute.AppendInt32(make([]byte, 4, 12), closeXid), jute.OpClose))...)
 	if _, err := conn.Write(request); err != nil {
-		return err
+		return false, err
 	}
 	in := newFrames(conn)
 	if _, err := in.greeting(c.ticket.ID); errors.Is(err, errSessionExpired) {
-		return nil // the server's answer to a session that is over
+		return false, nil // the server's answer to a session that is over
 	} else if err != nil {
-		return err
+		return false, err
 	}
 	if err := in.verdicts(c.cfg.Auth, server); err != nil {
-		return err
+		return true, err
 	}
-	return in.closed()
+	return true, in.closed()
 }
 
 // closed reads the answer to the request to close the session. Events may come before it.

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -134,13 +135,54 @@ func TestF343_CloseSessionInVain(t *testing.T) {
 	})
 }
 
+// A server that resumes the session, and does not close it, is asked ever more rarely: each time
+// keeps the session alive.
+func TestF343_CloseSessionIsRefused(t *testing.T) {
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		s := open(t, configure(z)).Session()
+		z.Faults().FailRequest(zktest.Match{Op: zktest.OpClose, Times: zktest.Every}, zktest.CodeMarshalling)
+		defer z.Faults().Clear()
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		err := CloseSession(ctx, configure(z), s.Ticket())
+		if err == nil || !strings.Contains(err.Error(), "zk:2181: the server refused to close the session: code -5: ") {
+			t.Error(err)
+		}
+		if n := z.Requests(zktest.OpClose); n < 5 || n > 8 {
+			t.Errorf("%d requests in 10 s", n)
+		}
+	})
+}
+
+// A server that does not answer is named as such, however the wait ends.
+func TestF343_CloseSessionIsNotAnswered(t *testing.T) {
+	for limit, want := range map[time.Duration]string{time.Second: "1s", 2 * time.Second: "1.3", 4 * time.Second: "1.3"} {
+		bubble(t, func(t *testing.T, z *zktest.Server) {
+			s := open(t, configure(z)).Session()
+			z.Faults().BlackholeAll()
+			defer z.Faults().Clear()
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			err := CloseSession(ctx, configure(z), s.Ticket())
+			if err == nil || !strings.Contains(err.Error(), "zk:2181: no answer within "+want) {
+				t.Errorf("limit %v: %v", limit, err)
+			}
+		})
+	}
+}
+
 // The credentials are presented before the request to close the session: a server may want them
 // of each connection.
 func TestF343_CloseSessionPresentsCredentials(t *testing.T) {
 	bubble(t, func(t *testing.T, z *zktest.Server) {
 		s := open(t, configure(z)).Session()
-		var requests []zktest.Op
-		z.OnRequest(func(_ int64, op zktest.Op, _ string) { requests = append(requests, op) })
+		var requests [4]zktest.Op
+		var n atomic.Int32 // the owner, which lives, connects again after these
+		z.OnRequest(func(_ int64, op zktest.Op, _ string) {
+			if i := int(n.Add(1)) - 1; i < len(requests) {
+				requests[i] = op
+			}
+		})
 		cfg := configure(z)
 		cfg.Auth = []Auth{{"digest", []byte("a:b")}, {"digest", []byte("c:d")}}
 		must(t, CloseSession(t.Context(), cfg, s.Ticket()))

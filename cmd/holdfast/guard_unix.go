@@ -5,6 +5,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -104,8 +105,15 @@ func (g *guard) takeOver() {
 	if g.Takeover == nil || os.Getppid() == g.Parent {
 		return
 	}
-	if err := g.Takeover.close(); err != nil {
-		fmt.Fprintf(&g.stderr, "%s holdfast: the session of run could not be closed, so the lock is free %v after it was last heard of: %v\n", stamp(), g.Takeover.Timeout, err)
+	// What reads the program's output sees its end now, and what ends the guard need not wait.
+	if null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0); err == nil {
+		_ = unix.Dup2(int(null.Fd()), 0) // these fail for no valid file
+		_ = unix.Dup2(int(null.Fd()), 1)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	if err := g.Takeover.close(ctx); err != nil {
+		fmt.Fprintf(&g.stderr, "%s holdfast: the session of run could not be closed, so ZooKeeper frees the lock %v from now at the latest: %v\n", stamp(), g.Takeover.Timeout, err)
 		return
 	}
 	fmt.Fprintf(&g.stderr, "%s holdfast: the session of run is closed: the lock is free\n", stamp())

@@ -60,8 +60,8 @@ func newTakeover(c connection, t zkio.Ticket) *takeover {
 	return to
 }
 
-// close closes the session. It gives up when the session has timed out.
-func (to *takeover) close() error {
+// close closes the session. It gives up after a session timeout, or when ctx ends.
+func (to *takeover) close(ctx context.Context) error {
 	cfg := zkio.Config{Servers: to.Servers, Logger: slog.New(slog.DiscardHandler)}
 	for _, a := range to.Auth {
 		cfg.Auth = append(cfg.Auth, zkio.Auth(a))
@@ -70,7 +70,7 @@ func (to *takeover) close() error {
 	if cfg.TLS, err = to.TLS.config(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), to.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, to.Timeout)
 	defer cancel()
 	return zkio.CloseSession(ctx, cfg, zkio.Ticket{ID: to.ID, Timeout: to.Timeout, Password: to.Password})
 }

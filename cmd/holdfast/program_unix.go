@@ -71,7 +71,7 @@ func startProgram(s start) (*program, error) {
 	if err := p.begin(s); err != nil {
 		_ = w.Close()
 		_ = syscall.Kill(p.guard, syscall.SIGKILL) // it has begun nothing
-		p.wait()
+		_, _ = syscall.Wait4(p.guard, nil, 0, nil)
 		return nil, fmt.Errorf("its guard does not read what to run: %w", err)
 	}
 	go func() { p.exited <- p.wait() }() // which run waits for

@@ -149,15 +149,45 @@ func openSession(t *testing.T, addr string) *zkio.Session {
 	return session
 }
 
-// No server confirms the end of the session: the guard says so, and ends when it has timed out.
+// No server confirms the end of the session: the guard says so, and ends when it has timed out,
+// or when it is told to.
 func TestF346_TakeoverInVain(t *testing.T) {
-	s, addr := serve(t)
-	c := begin(t, "run", "--servers", addr, "--session-timeout", "2s", "x", "--", "sh", "-c", "echo in; exec sleep 1000")
-	c.stdout.await(t, "in")
-	s.Faults().Refuse()
-	c.signal(syscall.SIGKILL)
-	c.stderr.await(t, "the session of run could not be closed, so the lock is free 2s after it was last heard of: zkio: close session ")
-	c.code()
+	for name, timeout := range map[string]string{"it times out": "2s", "SIGTERM": "60s"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, addr := serve(t)
+			c := begin(t, "run", "--servers", addr, "--session-timeout", timeout, "x", "--", "sh", "-c", "echo in; exec sleep 1000")
+			c.stdout.await(t, "in")
+			guard := guardOf(t, c)
+			s.Faults().Refuse()
+			c.signal(syscall.SIGKILL)
+			if name == "SIGTERM" {
+				// Only then it is told: before, signals are for the program.
+				eventually(t, func() bool {
+					file, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/1", guard))
+					return err == nil && file == os.DevNull
+				})
+				eventually(t, func() bool { return syscall.Kill(guard, syscall.SIGTERM) != nil || !alive(guard) })
+			}
+			c.stderr.await(t, "the session of run could not be closed, so ZooKeeper frees the lock "+long(timeout)+" from now at the latest: zkio: close session ")
+			c.code()
+		})
+	}
+}
+
+// alive reports whether a process runs.
+func alive(pid int) bool {
+	_, state, _ := statOf(strconv.Itoa(pid))
+	return state != "" && state != "Z"
+}
+
+// long returns a duration as Go writes it.
+func long(d string) string {
+	v, err := time.ParseDuration(d)
+	if err != nil {
+		panic(err)
+	}
+	return v.String()
 }
 
 // What closes the session is in the arguments and the environment of no process.
