@@ -9,7 +9,8 @@
 // [Task] values, and a dispatcher that calls a [Listener] and any number of
 // [Watcher] values. A [Node] is an ephemeral sequential node that is not
 // forgotten when an answer is lost. A [Lease] says until when a session's nodes
-// may be trusted to exist.
+// may be trusted to exist. [CloseSession] ends the session of another process, which is gone:
+// it needs no Client.
 //
 // # Guarantees
 //
