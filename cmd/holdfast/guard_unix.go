@@ -107,7 +107,7 @@ func (g *guard) takeOver() {
 	}
 	// What reads the program's output sees its end now, and what ends the guard need not wait.
 	if null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0); err == nil {
-		_ = unix.Dup2(int(null.Fd()), 0) // these fail for no valid file
+		_ = unix.Dup2(int(null.Fd()), 0) // if it fails, readers have to wait
 		_ = unix.Dup2(int(null.Fd()), 1)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
