@@ -117,15 +117,9 @@ func (a Auth) request() []byte {
 // verdicts reads what the server at addr says to each of these credentials.
 func (f *frames) verdicts(auths []Auth, addr string) error {
 	for _, a := range auths {
-		frame, err := f.readFrame(maxHandshake)
-		if err != nil {
+		switch xid, code, err := f.header(); {
+		case err != nil:
 			return err
-		}
-		r := jute.NewReader(frame[4:])
-		xid, _, code := r.Int32(), r.Int64(), r.Int32()
-		switch {
-		case r.Err() != nil:
-			return r.Err()
 		case xid != jute.XidAuth:
 			return fmt.Errorf("%w: xid %d where the answer to credentials was due", jute.ErrMalformed, xid)
 		case code != jute.ErrOK:
@@ -133,6 +127,17 @@ func (f *frames) verdicts(auths []Auth, addr string) error {
 		}
 	}
 	return nil
+}
+
+// header reads an answer that is nothing but a header.
+func (f *frames) header() (xid, code int32, err error) {
+	frame, err := f.readFrame(maxHandshake)
+	if err != nil {
+		return 0, 0, err
+	}
+	r := jute.NewReader(frame[4:])
+	xid, _, code = r.Int32(), r.Int64(), r.Int32()
+	return xid, code, r.Err()
 }
 
 // setWatches returns the calls that set again every watch that the server

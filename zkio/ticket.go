@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/jute"
 )
 
-// A Ticket proves to any server that a session is one's own: [Session.Ticket] returns it, and
+// A Ticket proves to any server that a session belongs to its bearer: [Session.Ticket] returns it, and
 // [CloseSession] ends the session with it. It is a secret: with it another process can use the
 // session, too. Printing, logging or marshaling it does not show the password.
 type Ticket struct {
@@ -176,15 +176,9 @@ func (c *closer) ask(ctx context.Context, server string) (resumed bool, err erro
 // closed reads the answer to the request to close the session. Events may come before it.
 func (f *frames) closed() error {
 	for {
-		frame, err := f.readFrame(maxHandshake)
-		if err != nil {
+		switch xid, code, err := f.header(); {
+		case err != nil:
 			return err
-		}
-		r := jute.NewReader(frame[4:])
-		xid, _, code := r.Int32(), r.Int64(), r.Int32()
-		switch {
-		case r.Err() != nil:
-			return r.Err()
 		case xid != closeXid:
 		case code != jute.ErrOK:
 			return fmt.Errorf("the server refused to close the session: code %d", code)
