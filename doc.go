@@ -10,6 +10,7 @@
 // The package has no code. Import its subpackages:
 //
 //   - package manager is the API: a Manager opens Locks, and a Lock grants Holds;
+//   - package sentinel frees the locks of a process that was killed, at once;
 //   - package zkio/zktest is an embedded ZooKeeper server for development and
 //     tests;
 //   - packages futures, state and zkio are the layers below manager.

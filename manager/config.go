@@ -19,6 +19,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/holdfast-go/holdfast/internal/oneline"
+	"github.com/holdfast-go/holdfast/sentinel"
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
@@ -143,6 +144,12 @@ type Config struct {
 	// Defaults to "/holdfast".
 	Root string
 
+	// Sentinel is a helper process that closes the session at once when this process has been
+	// killed, so that other processes need not wait for the session timeout. See package
+	// sentinel. Several Managers can have the same one. It must be closed after them.
+	// Defaults to none.
+	Sentinel *sentinel.Sentinel
+
 	// Servers are the addresses of the ensemble, as host:port. The port defaults
 	// to 2181. See ParseServers for a connection string.
 	// There is no default.
@@ -265,6 +272,10 @@ func (c Config) complete() (Config, error) {
 		fault("Endpoint %q is not valid UTF-8", c.Endpoint)
 	case strings.ContainsFunc(c.Endpoint, unicode.IsControl):
 		fault("Endpoint %q has a control character", c.Endpoint)
+	}
+
+	if c.Sentinel != nil && (c.TLS != nil || c.Dialer != nil) && !c.Sentinel.Reaches() {
+		fault("Sentinel: its process cannot be told of TLS and Dialer: pass sentinel.Main a function that sets them there")
 	}
 
 	if c.Tenure == 0 {

@@ -3,8 +3,10 @@
 package manager
 
 import (
+	"crypto/tls"
 	"errors"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -13,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/sentinel"
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
@@ -27,7 +30,12 @@ func TestConfigDefaults(t *testing.T) {
 		Servers: []string{"zk1:2181", "zk2:2182"}, Root: "/holdfast", SessionTimeout: 10 * time.Second, CloseTimeout: 5 * time.Second,
 		Tenure: 100 * time.Millisecond, Workers: 64, Label: filepath.Base(os.Args[0]), Logger: slog.Default(),
 	}
-	expect(t, reflect.DeepEqual(cfg, want), "got  %+v\nwant %+v", cfg, want)
+	for field, value := range reflect.ValueOf(want).Fields() {
+		got := reflect.ValueOf(cfg).FieldByIndex(field.Index)
+		if field.IsExported() {
+			expect(t, reflect.DeepEqual(got.Interface(), value.Interface()), "%s: got %v, want %v", field.Name, got, value)
+		}
+	}
 }
 
 // Values within the bounds are taken as they are.
@@ -46,6 +54,7 @@ func TestConfigTaken(t *testing.T) {
 		{Endpoint: strings.Repeat("x", 255)},
 		{ACL: []zkio.ACL{world, {Perms: zkio.PermRead, Scheme: "auth"}, {Perms: zkio.PermAll, Scheme: "digest", ID: "u:h="}, {Perms: 1, Scheme: "ip", ID: "10.0.0.0/8"}}},
 		{Auth: []zkio.Auth{{Scheme: "digest", Data: []byte("u:p")}, {Scheme: "sasl"}}},
+		{Sentinel: new(sentinel.Sentinel)},
 	} {
 		cfg.Servers = []string{"zk1:2181"}
 		got, err := cfg.complete()
@@ -100,6 +109,8 @@ func TestConfigFaults(t *testing.T) {
 		{Config{ACL: acl(zkio.PermAll, "digest", "user")}, "digest"},
 		{Config{ACL: append(acl(zkio.PermAll, "world", "anyone"), acl(zkio.PermAll, "digest", "a:b:c")...)}, "ACL[1]"},
 		{Config{Auth: []zkio.Auth{{Data: []byte("u:p")}}}, "Auth[0]"},
+		{Config{Sentinel: new(sentinel.Sentinel), TLS: new(tls.Config)}, "Sentinel: its process cannot be told of TLS and Dialer"},
+		{Config{Sentinel: new(sentinel.Sentinel), Dialer: new(net.Dialer).DialContext}, "Sentinel: its process cannot be told of TLS and Dialer"},
 	} {
 		cfg := test.cfg
 		if cfg.Servers == nil && !strings.Contains(test.says, "Servers") {

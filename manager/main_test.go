@@ -10,9 +10,11 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/holdfast-go/holdfast/internal/realzk"
+	"github.com/holdfast-go/holdfast/sentinel"
 )
 
 func TestMain(m *testing.M) {
+	sentinel.Main()
 	if os.Getenv(childServer) != "" {
 		holderProcess() // a process that a test has started
 		os.Exit(0)

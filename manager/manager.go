@@ -91,7 +91,7 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 	m.peers.putLocked(m.id, peer{author: author{host: host, label: cfg.Label, endpoint: cfg.Endpoint, pid: os.Getpid()}}) // no other goroutine knows m
 	m.feed = newFeed(m)
 
-	m.client, err = zkio.Open(ctx, zkio.Config{
+	connecting := zkio.Config{
 		Servers:        cfg.Servers,
 		SessionTimeout: cfg.SessionTimeout,
 		Auth:           cfg.Auth,
@@ -102,8 +102,12 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 		Logger:         cfg.Logger,
 		Listener:       (*listener)(m),
 		Suspended:      cfg.suspended,
-	})
-	if err != nil {
+	}
+	if helper := cfg.Sentinel; helper != nil {
+		connecting.Established = func(c zkio.Config, t zkio.Ticket) { helper.Tell(m.id, c, t) }
+	}
+	if m.client, err = zkio.Open(ctx, connecting); err != nil {
+		m.ended(nil)
 		return nil, &Error{Op: "open", Err: err}
 	}
 	m.box = newMailbox(m)
@@ -117,7 +121,7 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 		m.stage.Store(closingDown)
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.CloseTimeout)
 		defer cancel()
-		_ = m.client.Close(closing) // the probe's error is the one that helps
+		m.ended(m.client.Close(closing)) // the probe's error is the one that helps
 		return nil, &Error{Op: "open", Err: err}
 	}
 	m.wg.Go((*rotation)(m).rotate)
@@ -310,6 +314,7 @@ func (m *Manager) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), m.cfg.CloseTimeout)
 	defer cancel()
 	err := m.client.Close(ctx)
+	m.ended(err)
 	m.closed.Store(true)
 	m.join()
 	m.feed.close()
@@ -317,6 +322,14 @@ func (m *Manager) Close() error {
 		m.closeErr = &Error{Op: "close", Err: err}
 	}
 	return m.closeErr
+}
+
+// ended tells the sentinel that there is nothing left to close, unless no server has confirmed the
+// end of the session.
+func (m *Manager) ended(unconfirmed error) {
+	if m.cfg.Sentinel != nil && unconfirmed == nil {
+		m.cfg.Sentinel.Forget(m.id)
+	}
 }
 
 // failWaiters ends every round that has not been granted, or is idle.

@@ -19,17 +19,19 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/sentinel"
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
 // These environment variables turn this test binary into a process that holds a
-// lock: they name the server and the lock, and say whether it reports abandonment, and
-// how long its session timeout is.
+// lock: they name the server and the lock, and say whether it reports abandonment, how
+// long its session timeout is, and whether it has a sentinel.
 const (
-	childServer  = "HOLDFAST_TEST_HOLDER_SERVER"
-	childLock    = "HOLDFAST_TEST_HOLDER_LOCK"
-	childReports = "HOLDFAST_TEST_HOLDER_REPORTS"
-	childTimeout = "HOLDFAST_TEST_HOLDER_TIMEOUT"
+	childServer   = "HOLDFAST_TEST_HOLDER_SERVER"
+	childLock     = "HOLDFAST_TEST_HOLDER_LOCK"
+	childReports  = "HOLDFAST_TEST_HOLDER_REPORTS"
+	childTimeout  = "HOLDFAST_TEST_HOLDER_TIMEOUT"
+	childSentinel = "HOLDFAST_TEST_HOLDER_SENTINEL"
 )
 
 // holderTimeout is the session timeout of the real processes, unless childTimeout says
@@ -47,7 +49,14 @@ func holderProcess() {
 		fmt.Println(err)
 		return
 	}
-	m, err := Open(ctx, Config{Servers: []string{os.Getenv(childServer)}, SessionTimeout: timeout, Label: "holder", Dialer: dialToTheBrink})
+	cfg := Config{Servers: []string{os.Getenv(childServer)}, SessionTimeout: timeout, Label: "holder"}
+	if os.Getenv(childSentinel) == "" {
+		cfg.Dialer = dialToTheBrink
+	} else if cfg.Sentinel, err = sentinel.Start(sentinel.Config{}); err != nil {
+		fmt.Println(err)
+		return
+	}
+	m, err := Open(ctx, cfg)
 	if err != nil {
 		fmt.Println(err)
 		return

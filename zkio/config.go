@@ -63,6 +63,12 @@ type Config struct {
 	// Listener is told what happens to sessions and leases. Defaults to none.
 	Listener Listener
 
+	// Established is told of each session as soon as the servers have granted it, and before
+	// any request is made in it: so another process can close the session if this one is
+	// killed. It is called with this Config on the goroutine that connects, so it must not
+	// block. Defaults to none.
+	Established func(Config, Ticket)
+
 	// Suspended returns for how long the machine has been suspended in total
 	// since some fixed moment, as far as Go's monotonic clock has not counted
 	// that time. Leases count it as elapsed. Any goroutine calls it, for a

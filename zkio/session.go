@@ -218,6 +218,9 @@ func (s *Session) connected(w *wire, g greeting) bool {
 		s.group.Go(func() { w.rearm(watches) }) // the next connection's, if it fails
 	}
 	if !resumed {
+		if c.cfg.Established != nil {
+			c.cfg.Established(c.cfg, s.Ticket())
+		}
 		close(s.established)
 		return true
 	}

@@ -4,9 +4,9 @@ package main
 
 import (
 	"context"
-	"log/slog"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/takeover"
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
@@ -30,49 +30,27 @@ type start struct {
 	Foreground    bool
 
 	// Takeover is what the guard closes the session of run with; nil if it is not to.
-	Takeover *takeover
+	Takeover *closing
 }
 
-// A takeover closes the session of a run that is gone, so that another process can have the
-// lock at once. It has secrets, so it goes through the pipe: other users of the machine can read
-// arguments, and the program gets the environment.
-type takeover struct {
-	Servers  []string
-	Auth     []credentials
-	TLS      tlsFiles
-	ID       int64 // of the session
-	Timeout  time.Duration
-	Password []byte
+// A closing closes the session of a run that is gone, so that another process can have the
+// lock at once.
+type closing struct {
+	takeover.Order
+	TLS tlsFiles
 }
 
-// credentials are a zkio.Auth, which does not marshal its secret.
-type credentials struct {
-	Scheme string
-	Data   []byte
-}
-
-// newTakeover returns what closes a session of these servers.
-func newTakeover(c connection, t zkio.Ticket) *takeover {
-	to := &takeover{Servers: c.servers, TLS: c.secrets, ID: t.ID, Timeout: t.Timeout, Password: t.Password}
-	for _, a := range c.auth {
-		to.Auth = append(to.Auth, credentials(a))
-	}
-	return to
+// newClosing returns what closes a session of these servers.
+func newClosing(c connection, t zkio.Ticket) *closing {
+	return &closing{takeover.New(c.servers, c.auth, t), c.secrets}
 }
 
 // close closes the session. It gives up after a session timeout, or when ctx ends.
-func (to *takeover) close(ctx context.Context) error {
-	cfg := zkio.Config{Servers: to.Servers, Logger: slog.New(slog.DiscardHandler)}
-	for _, a := range to.Auth {
-		cfg.Auth = append(cfg.Auth, zkio.Auth(a))
-	}
-	var err error
-	if cfg.TLS, err = to.TLS.config(); err != nil {
+func (c *closing) close(ctx context.Context) error {
+	return c.Close(ctx, func(cfg *zkio.Config) (err error) {
+		cfg.TLS, err = c.TLS.config()
 		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, to.Timeout)
-	defer cancel()
-	return zkio.CloseSession(ctx, cfg, zkio.Ticket{ID: to.ID, Timeout: to.Timeout, Password: to.Password})
+	})
 }
 
 // An order is what run sends to the guard. One field is set.

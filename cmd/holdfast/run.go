@@ -166,7 +166,7 @@ func (c *runCmd) runProgram(a *app, m *manager.Manager, h manager.Hold, program 
 		if err != nil {
 			return 0, false, err
 		}
-		s.Takeover = newTakeover(conn, m.Access().Session().Ticket())
+		s.Takeover = newClosing(conn, m.Access().Session().Ticket())
 	}
 	p, err := startProgram(s)
 	if err != nil {

@@ -129,7 +129,7 @@ func TestF345_PipeEnds(t *testing.T) {
 	s, addr := serve(t)
 	session := openSession(t, addr)
 	closed := closes(s, session.ID())
-	g, orders := beginGuardOn(t, start{Until: systemTime() + time.Hour, KillAfter: time.Second, Takeover: newTakeover(connection{servers: []string{addr}}, session.Ticket())}, "sleep", "1000")
+	g, orders := beginGuardOn(t, start{Until: systemTime() + time.Hour, KillAfter: time.Second, Takeover: newClosing(connection{servers: []string{addr}}, session.Ticket())}, "sleep", "1000")
 	must(t, orders.Close())
 	if code := g.code(); code != 128+int(syscall.SIGTERM) || !strings.Contains(g.stderr.String(), "run has ended") {
 		t.Errorf("exit code %d, %s", code, g.stderr)
@@ -198,7 +198,7 @@ func TestTakeoverIsSecret(t *testing.T) {
 	c := begin(t, "run", "--servers", addr, "--auth-file", file, "x", "--", "sh", "-c", "echo in; exec sleep 1000")
 	c.stdout.await(t, "in")
 	guard := guardOf(t, c)
-	to := newTakeover(connection{}, zkio.Ticket{ID: firstSession(s)})
+	to := newClosing(connection{}, zkio.Ticket{ID: firstSession(s)})
 	for _, pid := range append([]int{c.Process.Pid, guard}, childrenOf(t, guard)...) {
 		for _, name := range []string{"cmdline", "environ"} {
 			text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, name))
@@ -218,7 +218,7 @@ func TestGuardIsToldAll(t *testing.T) {
 	r, w, err := os.Pipe()
 	must(t, err)
 	defer r.Close()
-	sent := start{Until: 7, Takeover: newTakeover(connection{
+	sent := start{Until: 7, Takeover: newClosing(connection{
 		servers: []string{"zk:1", "zk:2"},
 		auth:    []zkio.Auth{{Scheme: "digest", Data: []byte("user:\xffpassword")}},
 		secrets: tlsFiles{On: true, CA: bytes.Repeat([]byte("a"), 1<<20), Cert: []byte("cert"), Key: []byte("key"), ServerName: "zk"},

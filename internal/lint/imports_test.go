@@ -21,7 +21,7 @@ const policy = `
 	TESTS   = go.uber.org/goleak pgregory.net/rapid internal/racing
 	SERVERS = TESTS zkio/zktest internal/realzk internal/otherclients
 	RECIPE  = futures zkio manager recipes/internal/access recipes/internal/bell recipes/internal/look recipes/internal/own internal/ctxerr internal/oneline
-	PUBLIC  = state futures zkio zkio/zktest manager golang.org/x/sync/... go.uber.org/atomic
+	PUBLIC  = state futures zkio zkio/zktest sentinel manager golang.org/x/sync/... go.uber.org/atomic
 
 	# Small and pure: what a reader has to trust first.
 	state:                    go.uber.org/atomic | TESTS
@@ -37,7 +37,9 @@ const policy = `
 	# must not link it.
 	zkio:                     futures internal/ctxerr internal/oneline internal/jute github.com/go-zookeeper/zk golang.org/x/sync/... golang.org/x/sys/... go.uber.org/atomic | SERVERS
 	zkio/zktest:              internal/jute | TESTS internal/realzk github.com/go-zookeeper/zk
-	manager:                  state futures zkio manager/internal/errand internal/queue internal/queueio internal/ctxerr internal/oneline golang.org/x/sync/... go.uber.org/atomic | SERVERS internal/check internal/jute
+	sentinel:                 zkio internal/oneline internal/takeover golang.org/x/sys/... | TESTS zkio/zktest
+	internal/takeover:        zkio
+	manager:                  state futures zkio sentinel manager/internal/errand internal/queue internal/queueio internal/ctxerr internal/oneline golang.org/x/sync/... go.uber.org/atomic | SERVERS internal/check internal/jute
 	manager/inspect:          zkio manager manager/internal/errand internal/queue internal/queueio internal/ctxerr | SERVERS
 	manager/internal/errand:  zkio | TESTS
 
@@ -81,7 +83,7 @@ const policy = `
 	stress/internal/verdict:  internal/figures stress/internal/history github.com/HdrHistogram/hdrhistogram-go | TESTS
 	stress/internal/report:   internal/figures stress/internal/history stress/internal/verdict | TESTS
 	bench:                    PUBLIC recipes/queue internal/figures bench/internal/chart bench/internal/delay bench/internal/zkconn bench/internal/start bench/internal/work internal/realzk internal/jute github.com/go-zookeeper/zk | SERVERS
-	cmd/holdfast:             PUBLIC recipes/election recipes/queue manager/inspect internal/doctor internal/figures github.com/alecthomas/kong github.com/gdamore/tcell/... github.com/rivo/uniseg golang.org/x/sys/... golang.org/x/term | SERVERS recipes/... internal/realzk/child internal/jute
+	cmd/holdfast:             PUBLIC recipes/election recipes/queue manager/inspect internal/doctor internal/figures internal/takeover github.com/alecthomas/kong github.com/gdamore/tcell/... github.com/rivo/uniseg golang.org/x/sys/... golang.org/x/term | SERVERS recipes/... internal/realzk/child internal/jute
 	bench/internal/chart:
 	bench/internal/delay:     golang.org/x/sys/... | TESTS
 	bench/internal/zkconn:      bench/internal/work github.com/go-zookeeper/zk | TESTS

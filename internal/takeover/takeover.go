@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package takeover closes the ZooKeeper session of another process, which has ended.
+package takeover
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/holdfast-go/holdfast/zkio"
+)
+
+// An Order has what closes one session. It marshals its secrets, unlike a zkio.Ticket and a
+// zkio.Auth, so that another process can have them. They must go through a pipe or a socket:
+// other users of the machine can read arguments, and children get the environment.
+type Order struct {
+	Servers  []string
+	Auth     []credentials
+	ID       int64 // of the session
+	Timeout  time.Duration
+	Password []byte
+}
+
+// credentials are a zkio.Auth, which does not marshal its secret.
+type credentials struct {
+	Scheme string
+	Data   []byte
+}
+
+// New returns what closes a session of these servers.
+func New(servers []string, auth []zkio.Auth, t zkio.Ticket) Order {
+	o := Order{Servers: servers, ID: t.ID, Timeout: t.Timeout, Password: t.Password}
+	for _, a := range auth {
+		o.Auth = append(o.Auth, credentials(a))
+	}
+	return o
+}
+
+// Close closes the session. It gives up after a session timeout, when the servers have closed it
+// if they can hear anything, or when ctx ends. configure may set what an Order has not, such as
+// TLS; it may be nil.
+func (o Order) Close(ctx context.Context, configure func(*zkio.Config) error) error {
+	cfg := zkio.Config{Servers: o.Servers, Logger: slog.New(slog.DiscardHandler)}
+	for _, a := range o.Auth {
+		cfg.Auth = append(cfg.Auth, zkio.Auth(a))
+	}
+	if configure != nil {
+		if err := configure(&cfg); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
+	defer cancel()
+	return zkio.CloseSession(ctx, cfg, zkio.Ticket{ID: o.ID, Timeout: o.Timeout, Password: o.Password})
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/zkio/zktest"
+)
+
+// A holder with a sentinel is killed: the lock passes on at once, and not after the session
+// timeout. The sentinel has nothing to do if the process has closed its Manager, unless no server
+// has confirmed that.
+func TestF347_HolderIsKilled(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		first    func(srv *zktest.Server, h *holder)
+		takeover bool
+	}{
+		{"it is killed", func(*zktest.Server, *holder) {}, true},
+		{"it has closed its Manager", func(_ *zktest.Server, h *holder) { h.says("close", "ok") }, false},
+		{"it could not close its Manager", func(srv *zktest.Server, h *holder) {
+			srv.Faults().DropRequest(zktest.Match{Op: zktest.OpClose, Session: srv.Sessions()[0].ID, Times: zktest.Every})
+			expect(h.t, h.ask("close") != "ok", "Close succeeded")
+			srv.Faults().Clear()
+		}, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			srv := zktest.NewServer(zktest.Config{MaxSessionTimeout: time.Hour, Logger: slog.New(slog.DiscardHandler)})
+			addr, err := srv.Listen("127.0.0.1:0")
+			wantErr(t, "listen", err, nil)
+			defer srv.Close()
+			h := startHolder(t, addr, "x", childTimeout+"=1h", childSentinel+"=yes")
+			test.first(srv, h)
+			m, err := Open(t.Context(), Config{Servers: []string{addr}, Logger: slog.New(slog.DiscardHandler)})
+			wantErr(t, "open", err, nil)
+			defer m.Close()
+			next := exclusive(t, m, "x").Acquire(t.Context())
+			h.kill() // it waits for the sentinel, which has the same standard error
+			_, err = next.Granted().Wait(t.Context())
+			wantErr(t, "the next process", err, nil)
+			said := fmt.Sprint(h.cmd.Stderr)
+			wantEq(t, "the sentinel has closed the session", strings.Contains(said, "is closed after"), test.takeover)
+		})
+	}
+}

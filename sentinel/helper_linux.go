@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sentinel
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-go/holdfast/internal/oneline"
+
+	"github.com/holdfast-go/holdfast/internal/takeover"
+	"github.com/holdfast-go/holdfast/zkio"
+)
+
+// helperMain is the helper of one process, which has left it a connection as its file 3. It returns
+// the exit code.
+func helperMain(configure func(*zkio.Config) error) int {
+	// The end of the process may come with signals for all of its service.
+	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE, syscall.SIGTSTP)
+	runtime.GOMAXPROCS(1)
+	debug.SetGCPercent(20)
+	_ = os.WriteFile("/proc/self/comm", []byte(helperName), 0) // else it is "exe"
+	f := os.NewFile(3, "process")
+	conn, err := net.FileConn(f)
+	_ = f.Close()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "holdfast: %s is in the environment, but this is no helper of a process: %v\n", marker, err)
+		return 2
+	}
+	w, err := admit(conn.(*net.UnixConn))
+	if err != nil {
+		return 1 // the process logs why
+	}
+	debug.FreeOSMemory() // of the program's own beginning
+	w.hear()
+	w.close(context.Background(), configure, os.Stderr)
+	return 0
+}
+
+// A ward is a process whose sessions a helper closes when it has ended.
+type ward struct {
+	hello
+	conn     *net.UnixConn
+	pidfd    *os.File
+	lifeline *os.File
+	orders   map[uint64]takeover.Order
+}
+
+// admit reads what a process says first, and answers. If it returns an error, it has closed conn.
+func admit(conn *net.UnixConn) (*ward, error) {
+	refuse := func(err error) (*ward, error) {
+		_, _ = conn.Write([]byte(err.Error()))
+		return nil, oneline.Join(err, conn.Close())
+	}
+	w := &ward{conn: conn, orders: make(map[uint64]takeover.Order)}
+	m, files, err := w.read()
+	if err != nil {
+		return refuse(err)
+	}
+	if m.Hello == nil || m.Hello.Version != version || len(files) != 2 {
+		for _, f := range files {
+			_ = f.Close()
+		}
+		return refuse(fmt.Errorf("this helper understands version %d of the messages: use the same version of Holdfast on both sides", version))
+	}
+	w.hello, w.pidfd, w.lifeline = *m.Hello, files[0], files[1]
+	_, _ = conn.Write([]byte(ready)) // if the process has ended already, what it has sent is still to be read
+	return w, nil
+}
+
+// read reads a message.
+func (w *ward) read() (m message, files []*os.File, err error) {
+	text, control := make([]byte, maxMessage+1), make([]byte, unix.CmsgSpace(4*4))
+	n, controls, flags, _, err := w.conn.ReadMsgUnix(text, control)
+	for errors.Is(err, syscall.ECONNRESET) {
+		// It is reported once, before what is still to be read, if the process has ended without
+		// reading the answer.
+		n, controls, flags, _, err = w.conn.ReadMsgUnix(text, control)
+	}
+	if err != nil {
+		return m, nil, err
+	}
+	parts, err := unix.ParseSocketControlMessage(control[:controls])
+	if err != nil {
+		return m, nil, err
+	}
+	for _, p := range parts {
+		fds, err := unix.ParseUnixRights(&p)
+		if err != nil {
+			continue // something else
+		}
+		for _, fd := range fds {
+			_ = unix.SetNonblock(fd, true) // so that the file's reads can be cancelled
+			files = append(files, os.NewFile(uintptr(fd), "of the process"))
+		}
+	}
+	if flags&unix.MSG_TRUNC != 0 {
+		err = fmt.Errorf("a message of more than %d bytes", maxMessage)
+	} else {
+		err = json.Unmarshal(text[:n], &m)
+	}
+	return m, files, err
+}
+
+// hear notes which sessions the process has, until the process has ended or has closed the
+// connection.
+func (w *ward) hear() {
+	defer w.conn.Close()
+	for {
+		m, _, err := w.read()
+		switch {
+		case err != nil:
+			return
+		case m.Order != nil:
+			w.orders[m.Key] = *m.Order
+		case m.Forget:
+			delete(w.orders, m.Key)
+		}
+	}
+}
+
+// close closes the sessions of the process when it is gone, and says so. It returns early if ctx
+// ends.
+func (w *ward) close(ctx context.Context, configure func(*zkio.Config) error, log io.Writer) {
+	defer w.forget()
+	if len(w.orders) == 0 || !w.awaitEnd(ctx) {
+		return
+	}
+	began := time.Now()
+	delay := time.NewTimer(w.Delay)
+	defer delay.Stop()
+	select {
+	case <-delay.C:
+	case <-ctx.Done():
+		return
+	}
+	say := func(format string, args ...any) {
+		line := fmt.Sprintf(format, args...)
+		_, _ = fmt.Fprintf(log, "%s holdfast: %q (pid %d) has ended: %s\n", time.Now().Format("2006-01-02T15:04:05.000Z07:00"), w.Name, w.PID, line)
+	}
+	var closing sync.WaitGroup
+	for _, o := range w.orders {
+		closing.Go(func() {
+			if err := o.Close(ctx, configure); err != nil {
+				say("its session could not be closed, so ZooKeeper frees its locks %v from now at the latest: %v", o.Timeout, err)
+				return
+			}
+			say("its session %#x is closed after %v, and its locks are free", o.ID, time.Since(began).Round(time.Millisecond))
+		})
+	}
+	closing.Wait()
+}
+
+// awaitEnd waits until the process and all children that it keeps have ended. It reports false if ctx
+// ends before. The end of the connection does not show that: the process may have closed it.
+func (w *ward) awaitEnd(ctx context.Context) bool {
+	stop := context.AfterFunc(ctx, w.forget)
+	defer stop()
+	raw, err := w.pidfd.SyscallConn()
+	if err != nil {
+		return false
+	}
+	gone := false
+	err = raw.Read(func(fd uintptr) bool {
+		polled := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		_, err := unix.Poll(polled, 0)
+		for err == unix.EINTR {
+			_, err = unix.Poll(polled, 0)
+		}
+		gone = err == nil && polled[0].Revents&unix.POLLIN != 0
+		return gone
+	})
+	if err != nil || !gone {
+		return false
+	}
+	_, err = io.Copy(io.Discard, w.lifeline) // nothing is written
+	return err == nil && ctx.Err() == nil
+}
+
+// forget closes what the ward has of the process.
+func (w *ward) forget() {
+	_ = w.pidfd.Close()
+	_ = w.lifeline.Close()
+}

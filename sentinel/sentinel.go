@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sentinel
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/takeover"
+	"github.com/holdfast-go/holdfast/zkio"
+)
+
+// ErrNoMain is returned by Start if Main was not called: the helper would be this program, started
+// once more to do its work once more.
+var ErrNoMain = errors.New("call sentinel.Main first in main: the helper is this program, started once more")
+
+// A Config configures a Sentinel. The zero value works.
+type Config struct {
+	// Delay is how long the helper waits after the end of the process before it closes the
+	// session, so that what the process has sent elsewhere arrives before the next grant. A
+	// fencing token is better where the resource can compare one.
+	// Defaults to 0.
+	Delay time.Duration
+
+	// Agent is the path of the Unix socket of an agent, which is the helper of many processes:
+	// "holdfast agent", on the host of a container or in a container beside it. The agent
+	// must reach the servers under the same addresses. It has its own settings for TLS.
+	// Defaults to none: the helper is a child of this process.
+	Agent string
+
+	// Logger gets a warning when the helper has ended or does not start, and a line when there
+	// is one again. Defaults to slog.Default().
+	Logger *slog.Logger
+}
+
+const (
+	// firstPause and mostPause bound the pause before another helper is started.
+	firstPause = 100 * time.Millisecond
+	mostPause  = 30 * time.Second
+	// readyTime is how long a helper may take until it says that it is there.
+	readyTime = 10 * time.Second
+	// calmTime is how long a helper must have lived before its end is logged again.
+	calmTime = time.Minute
+)
+
+// A Sentinel is this process's connection to its helper. A process needs one, however many
+// Managers it has. All methods may be called concurrently, and none blocks but Close.
+type Sentinel struct {
+	cfg  Config
+	self *self
+
+	stopping chan struct{}  // closed by Close
+	running  sync.WaitGroup // run's goroutine
+
+	mu       sync.Mutex // protects what follows. Messages are sent under it, which does not wait
+	sessions map[any]session
+	keys     uint64
+	link     *link // nil while there is no helper, and once closed
+	err      error // why there is none
+	closed   bool
+}
+
+// A session is what the helper has to know of one client.
+type session struct {
+	key   uint64 // of the client, among this process's
+	order takeover.Order
+}
+
+// A message is what a process tells its helper. One field but Key is set.
+type message struct {
+	Hello  *hello          `json:",omitempty"` // the first; the process's pidfd and lifeline come with it
+	Key    uint64          `json:",omitempty"` // of the client that Order or Forget is about
+	Order  *takeover.Order `json:",omitempty"` // replaces the client's last
+	Forget bool            `json:",omitempty"` // the client's session is closed
+}
+
+// hello says what the process is.
+type hello struct {
+	Version int // of the messages
+	PID     int // for people: of the process, in its own namespace
+	Name    string
+	Delay   time.Duration
+}
+
+const version = 1
+
+// ready is what a helper answers to a hello; anything else says why it refuses.
+const ready = "ready"
+
+// Start starts the helper, which takes some milliseconds. If the helper cannot be started, or
+// ends, the Sentinel logs that once, and tries again and again, with growing pauses of 30 s at
+// most. The process goes on meanwhile, and is as well off as without one.
+//
+// Start fails with ErrNoMain if Main was not called, unless there is an agent, and with
+// [errors.ErrUnsupported] if the system cannot tell for certain when a process has ended: other
+// systems than Linux, and Linux before 5.3. A program that runs elsewhere, too, goes on without a
+// Sentinel then.
+//
+// The caller calls Close, after the Managers that use the Sentinel are closed.
+func Start(cfg Config) (*Sentinel, error) {
+	switch {
+	case cfg.Agent == "" && !mainCalled.Load():
+		return nil, fmt.Errorf("sentinel: start: %w", ErrNoMain)
+	case cfg.Delay < 0:
+		return nil, fmt.Errorf("sentinel: start: Delay is %v: it must not be negative", cfg.Delay)
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	own, err := newSelf()
+	if err != nil {
+		return nil, fmt.Errorf("sentinel: start: %w", err)
+	}
+	s := &Sentinel{cfg: cfg, self: own, sessions: make(map[any]session), stopping: make(chan struct{})}
+	l := s.connect()
+	s.running.Go(func() { s.run(l) })
+	return s, nil
+}
+
+// run has one helper after the other, until Close. The first is l, or nil.
+func (s *Sentinel) run(l *link) {
+	told := false // that there is no helper
+	for fails := 0; ; fails++ {
+		if l != nil {
+			began := time.Now()
+			err := l.wait(func() {
+				if told {
+					s.cfg.Logger.Info("the sentinel runs again: if this process is killed, its locks are free at once")
+				}
+			})
+			s.lost(l, err)
+			if time.Since(began) > calmTime {
+				fails, told = 0, false
+			}
+		}
+		if s.isClosed() {
+			return
+		}
+		if !told {
+			told = true
+			s.cfg.Logger.Warn("the sentinel does not run, so if this process is killed, its locks stay until the session times out; starting it again", "cause", s.Err())
+		}
+		pause := time.NewTimer(zkio.Backoff(fails, firstPause, mostPause))
+		select {
+		case <-pause.C:
+		case <-s.stopping:
+		}
+		pause.Stop()
+		l = s.connect()
+	}
+}
+
+// connect starts a helper and tells it of the sessions. It returns nil if that failed, or if s is
+// closed.
+func (s *Sentinel) connect() *link {
+	if s.isClosed() {
+		return nil
+	}
+	l, err := newLink(s.cfg.Agent)
+	if err == nil {
+		err = l.send(message{Hello: &hello{version, os.Getpid(), programName(), s.cfg.Delay}}, s.self.fds()...)
+		if err != nil {
+			l.end()
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case err != nil:
+		s.err = err
+		return nil
+	case s.closed:
+		l.end() // it knows of no session
+		return nil
+	}
+	s.link, s.err = l, nil
+	for _, c := range s.sessions {
+		s.sendLocked(message{Key: c.key, Order: &c.order})
+	}
+	return l
+}
+
+// lost notes that a helper has ended, or is of no use.
+func (s *Sentinel) lost(l *link, err error) {
+	s.mu.Lock()
+	closed := s.closed
+	if !closed {
+		s.link, s.err = nil, err
+	}
+	leave := closed && len(s.sessions) > 0
+	s.mu.Unlock()
+	if leave {
+		l.leave()
+		return
+	}
+	l.end()
+}
+
+// sendLocked sends a message to the helper, if there is one. One that does not read what it is sent
+// is replaced.
+func (s *Sentinel) sendLocked(m message) {
+	if s.link == nil {
+		return
+	}
+	if err := s.link.send(m); err != nil {
+		s.link.fail(err)
+	}
+}
+
+// Tell says that t is the present session of a client of ZooKeeper in this process, which the helper
+// is to close when the process has ended. It replaces the client's session before. A Manager with
+// this Sentinel calls it; a program that has a zkio.Client of its own calls it as Established of
+// its zkio.Config. client is any value that stands for the client, such as a pointer. Tell uses
+// Servers and Auth of cfg.
+//
+// When Tell returns, the kernel has the message: the helper gets it even if this process is killed
+// at once.
+func (s *Sentinel) Tell(client any, cfg zkio.Config, t zkio.Ticket) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
+	c := s.sessions[client]
+	if c.key == 0 {
+		s.keys++
+		c.key = s.keys
+	}
+	c.order = takeover.New(cfg.Servers, cfg.Auth, t)
+	s.sessions[client] = c
+	s.sendLocked(message{Key: c.key, Order: &c.order})
+}
+
+// Forget says that the client's session is closed, as a server has confirmed, or that it had
+// none.
+func (s *Sentinel) Forget(client any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c, known := s.sessions[client]
+	if !known || s.closed {
+		return
+	}
+	delete(s.sessions, client)
+	s.sendLocked(message{Key: c.key, Forget: true})
+}
+
+// Keep makes the helper also wait for the end of a command, which works on what the locks of this
+// process protect, and may survive it. Call it before cmd.Start. The command inherits an open
+// file, and with it each descendant that does not close it: the helper waits for all of them.
+func (s *Sentinel) Keep(cmd *exec.Cmd) { s.self.keep(cmd) }
+
+// Err returns nil if the helper runs, as far as this process knows, and otherwise why not. After
+// Close it returns an error.
+func (s *Sentinel) Err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return errors.New("sentinel: closed")
+	}
+	return s.err
+}
+
+// Close ends the helper. If there are sessions that no server has confirmed to be closed, the
+// helper stays and closes them when this process has ended.
+func (s *Sentinel) Close() {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		s.running.Wait()
+		return
+	}
+	s.closed = true
+	l := s.link
+	s.link = nil
+	close(s.stopping)
+	s.mu.Unlock()
+	if l != nil {
+		l.fail(errors.New("closed"))
+	}
+	s.running.Wait()
+	s.self.close()
+}
+
+func (s *Sentinel) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
