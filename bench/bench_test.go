@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 	"math"
@@ -18,10 +19,23 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/holdfast-go/holdfast/bench/internal/work"
+	"github.com/holdfast-go/holdfast/sentinel"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// asSubject makes the test binary run as the subject of that name.
+const asSubject = "HOLDFAST_BENCH_SUBJECT"
+
+func TestMain(m *testing.M) {
+	sentinel.Main()
+	if name := os.Getenv(asSubject); name != "" {
+		if err := work.Serve(context.Background(), builtIn[name], os.Stdin, os.Stdout); err != nil {
+			panic(err)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // embedded returns the address of an embedded server.
 func embedded(t *testing.T) string {

@@ -8,10 +8,12 @@ import (
 	"log/slog"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/bench/internal/work"
 	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/sentinel"
 )
 
 // holdfast is Holdfast as a subject. Each session is a Manager.
@@ -21,6 +23,8 @@ type holdfast struct {
 	pairs   pairs         // of Reenter
 	mutex   bool          // its locks exclude the goroutines of a process as well
 	linger  time.Duration // Config.Linger
+
+	sentinel bool // a process that is killed has its session closed
 }
 
 func (h holdfast) Version() string { return h.version }
@@ -31,18 +35,32 @@ func (h holdfast) Open(ctx context.Context, server string) (work.Session, error)
 
 // open opens a Manager with a configuration that it completes.
 func (h holdfast) open(ctx context.Context, server string, cfg manager.Config) (*holdfastSession, error) {
-	cfg.Servers, cfg.Root, cfg.Logger = []string{server}, "/", slog.New(slog.DiscardHandler)
+	cfg.Servers, cfg.Root, cfg.Logger = strings.Split(server, ","), "/", slog.New(slog.DiscardHandler)
+	if h.sentinel {
+		helper, err := sentinel.Start(sentinel.Config{Logger: cfg.Logger})
+		if err != nil {
+			return nil, err
+		}
+		cfg.Sentinel = helper
+	}
 	m, err := manager.Open(ctx, cfg)
-	return &holdfastSession{holdfast: h, m: m}, err
+	return &holdfastSession{holdfast: h, m: m, helper: cfg.Sentinel}, err
 }
 
 type holdfastSession struct {
 	holdfast
 	m         *manager.Manager
+	helper    *sentinel.Sentinel
 	reentered []*manager.Lock
 }
 
-func (s *holdfastSession) Close() error { return s.m.Close() }
+func (s *holdfastSession) Close() error {
+	err := s.m.Close()
+	if s.helper != nil {
+		s.helper.Close()
+	}
+	return err
+}
 
 func (s *holdfastSession) lock(p string, read bool) (*manager.Lock, error) {
 	name := p[1:] // of /bench/…, below Root

@@ -33,6 +33,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/bench/internal/work"
+	"github.com/holdfast-go/holdfast/sentinel"
 )
 
 // builtIn has the subjects that this program can run as.
@@ -47,6 +48,7 @@ var builtIn = map[string]work.Subject{
 	oursMutex:      holdfast{version: "Holdfast's Mutex, Lock and Release", mutex: true},
 	oursLinger:     holdfast{version: "Holdfast, Lock and Unlock with Config.Linger", wait: true, linger: time.Hour},
 	oursIdle:       holdfast{version: "Holdfast's Mutex, Lock and Unlock with Config.Linger", mutex: true, wait: true, linger: time.Hour},
+	oursSentinel:   holdfast{version: "Holdfast, Lock and Release, with Config.Sentinel", sentinel: true},
 	limitCAS:       locals[limitCAS],
 	limitBusy:      locals[limitBusy],
 	limitContext:   locals[limitContext],
@@ -61,6 +63,7 @@ var builtIn = map[string]work.Subject{
 }
 
 func main() {
+	sentinel.Main()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := command(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
@@ -79,7 +82,7 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	flags.SetOutput(stderr)
 	var (
 		subject = flags.String("subject", "", "run as this subject, which reads jobs and writes results; for internal use")
-		some    = flags.String("only", "", "measure only scenarios with one of these `words`, separated by commas, in their names: retained, uncontended, hand-over, network, queue (that of a lock, and with it drain-queue, which takes elements from a queue), readers, shared, many, bulk, footprint, requests; and watch-holder, which a whole run leaves out")
+		some    = flags.String("only", "", "measure only scenarios with one of these `words`, separated by commas, in their names: retained, uncontended, hand-over, network, queue (that of a lock, and with it drain-queue, which takes elements from a queue), readers, shared, many, bulk, footprint, requests; and watch-holder and takeover, which a whole run leaves out")
 		rounds  = flags.Int("rounds", 3, "how often each scenario is measured, at most")
 		measure = flags.Duration("measure", 600*time.Millisecond, "how long each measurement takes")
 		goals   = flags.Bool("goals", false, "print the goals with what the last run measured, from results.json in bench or in the directory of -out, and measure nothing")
@@ -121,12 +124,14 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	} else if *out == "" {
 		*out = filepath.Join(root, "bench")
 	}
+	var ends []scenario
 	all := slices.Concat(scenarios(), draining(), network(), bulk(rest))
 	if parts != nil {
-		all = append(all, watching()...) // two minutes, on request only
+		all = append(all, watching()...) // these take minutes: on request only
+		ends = only(takeovers(), parts)
 	}
 	scenarios, tap := only(all, parts), only(counted(), parts)
-	if len(scenarios)+len(tap) == 0 {
+	if len(scenarios)+len(tap)+len(ends) == 0 {
 		return fmt.Errorf("no scenario has %q in its name: see -help", *some)
 	}
 
@@ -135,7 +140,7 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 		report: &report{
 			Began: began, Versions: make(map[string]string), Missing: make(map[string]string), Refused: make(map[string]string), Rounds: *rounds,
 			Machine:  fmt.Sprintf("%d CPUs, %s/%s, %s", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version()),
-			measured: newMeasured(), scenarios: append(scenarios, tap...),
+			measured: newMeasured(), scenarios: slices.Concat(scenarios, tap, ends),
 		},
 		programs: make(map[string]*program), places: make(map[string]string),
 		warmup: int(measure.Milliseconds() / 3), measure: int(measure.Milliseconds()),
@@ -149,6 +154,9 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 		return err
 	}
 	if err := s.count(ctx, tap); err != nil {
+		return err
+	}
+	if err := s.takeOver(ctx, root, ends); err != nil {
 		return err
 	}
 	s.Targets, s.report.figures = s.targets(), s.measured.figures()

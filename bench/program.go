@@ -28,28 +28,33 @@ type program struct {
 	out *bufio.Reader
 }
 
-// run starts a subject and asks for its version. The end of ctx kills it.
-func run(ctx context.Context, name, server string, argv []string) (*program, error) {
+// newProgram returns a subject that is not started yet. The end of ctx kills it.
+func newProgram(ctx context.Context, name, server string, argv []string) *program {
 	p := &program{name: name, server: server, cmd: exec.CommandContext(ctx, argv[0], argv[1:]...)}
 	p.cmd.Stderr = os.Stderr
+	return p
+}
+
+// begin starts the subject and asks for its version.
+func (p *program) begin() error {
 	var err error
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
-		return nil, err
+		return err
 	}
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	p.out = bufio.NewReader(out)
 	if err := p.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start the subject %s: %w", name, err)
+		return fmt.Errorf("start the subject %s: %w", p.name, err)
 	}
 	r, err := p.do(work.Job{Work: work.Hello})
 	if err != nil {
-		return nil, errors.Join(err, p.end())
+		return errors.Join(err, p.end())
 	}
 	p.version = r.Version
-	return p, nil
+	return nil
 }
 
 // do has the subject do a job. It kills a subject that does not answer.

@@ -21,9 +21,11 @@ const (
 	limitRelay = "relay"
 	limitTrip  = "round-trip"
 
-	oursMutex  = "holdfast-mutex"  // a Mutex, with Release
-	oursLinger = "holdfast-linger" // with Unlock and Config.Linger
-	oursIdle   = "holdfast-idle"   // a Mutex, with Unlock and Config.Linger
+	oursMutex    = "holdfast-mutex"    // a Mutex, with Release
+	oursLinger   = "holdfast-linger"   // with Unlock and Config.Linger
+	oursSentinel = "holdfast-sentinel" // with Config.Sentinel
+
+	oursIdle = "holdfast-idle" // a Mutex, with Unlock and Config.Linger
 
 	// These enter a lock that the process holds.
 	oursLock = "holdfast-lock" // Lock and Release

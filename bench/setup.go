@@ -26,6 +26,7 @@ const (
 	farForced = "far-forced" // with a server that forces its log to disk
 	near      = "near"       // the same, without a delay
 	large     = "large"      // with a server that has memory for the bulk scenarios
+	ensemble  = "ensemble"   // of three servers
 )
 
 var placeOf = map[string]place{
@@ -33,6 +34,7 @@ var placeOf = map[string]place{
 	farForced: {start.ZooKeeperForced, oneWay},
 	near:      {start.ZooKeeper, 0},
 	large:     {start.ZooKeeperLarge, 0},
+	ensemble:  {start.ZooKeeperEnsemble, 0},
 }
 
 // start starts the servers, relays and subjects that the scenarios need. It records what is
@@ -49,7 +51,7 @@ func (s *suite) start(ctx context.Context, root string) error {
 		kinds[peer.Server] = kinds[peer.Server] || needed[peer.Name]
 	}
 	addrs, missing := make(map[string]string), make(map[string]error)
-	for _, kind := range []string{start.ZooKeeper, start.ZooKeeperForced, start.ZooKeeperLarge, start.Etcd, start.Redis} {
+	for _, kind := range []string{start.ZooKeeper, start.ZooKeeperForced, start.ZooKeeperLarge, start.ZooKeeperEnsemble, start.Etcd, start.Redis} {
 		if !kinds[kind] {
 			continue
 		}
@@ -105,8 +107,8 @@ func (s *suite) start(ctx context.Context, root string) error {
 
 // startProgram starts a subject.
 func (s *suite) startProgram(ctx context.Context, name, server string, argv []string) error {
-	p, err := run(ctx, name, server, argv)
-	if err != nil {
+	p := newProgram(ctx, name, server, argv)
+	if err := p.begin(); err != nil {
 		return err
 	}
 	s.stops = append(s.stops, func() { _ = p.end() }) // its results have arrived

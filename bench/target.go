@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"runtime"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/figures"
 )
 
 // A target compares a figure of Holdfast's with another subject's, or with a bound.
@@ -168,6 +170,19 @@ func (m *measured) targets() (all targets) {
 			what += fmt.Sprintf(", while %d sessions watch", observers)
 			bound(what, "ms", 0, watched, oursUnlock, millis)
 			add(what, "none that watch", "× the time", q.goal, quotients(m.values(watched, oursUnlock, millis), m.values(alone, oursUnlock, millis)))
+		}
+	}
+
+	for _, d := range deaths { // which a whole run leaves out, too
+		if m.Scenarios[d.id()] == nil {
+			continue
+		}
+		what := fmt.Sprintf("%s of a process that holds %s, to the next grant of all", d.how, figures.Count(d.locks, "lock"))
+		for _, q := range []struct {
+			name     string
+			of, goal float64
+		}{{"median", .5, 0}, {"99th percentile", .99, d.goal}} {
+			bound(fmt.Sprintf("%s, %s: %s", what, q.name, d.subject), "ms", q.goal, d.id(), d.subject, func(r result) float64 { return wait(q.of)(r) / 1e3 })
 		}
 	}
 

@@ -62,7 +62,7 @@ func (s *etcdSession) Locker(p string, read bool) (work.Locker, error) {
 	if read {
 		return nil, fmt.Errorf("%w: etcd's package concurrency has no read locks", work.ErrUnsupported)
 	}
-	lease, err := concurrency.NewSession(s.c)
+	lease, err := concurrency.NewSession(s.c, concurrency.WithTTL(10)) // seconds, as the sessions of the others
 	if err != nil {
 		return nil, err
 	}

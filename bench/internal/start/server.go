@@ -29,18 +29,21 @@ const (
 	ZooKeeper       = "zookeeper"
 	ZooKeeperForced = "zookeeper-forceSync" // which forces its log to disk, its default
 	ZooKeeperLarge  = "zookeeper-large"     // with memory for 500,000 nodes
-	Etcd            = "etcd"
-	Redis           = "redis"
+
+	ZooKeeperEnsemble = "zookeeper-ensemble" // of three
+
+	Etcd  = "etcd"
+	Redis = "redis"
 )
 
-// A Server is a server process on 127.0.0.1 with its data in a temporary directory.
+// A Server is a server process, or an ensemble of them, on 127.0.0.1 with its data in a temporary directory.
 // Its methods are safe for concurrent use.
 type Server struct {
 	addr, version string
 	stop          func() error
 }
 
-// Addr returns the server's address, host:port.
+// Addr returns the server's address, host:port, or those of an ensemble with commas between.
 func (s *Server) Addr() string { return s.addr }
 
 // Version returns name and version, such as "etcd 3.4.23".
@@ -70,6 +73,8 @@ func Start(ctx context.Context, kind string) (*Server, error) {
 		return startZooKeeper(ctx, " with forceSync=yes", realzk.ConfigLine("forceSync=yes"))
 	case ZooKeeperLarge:
 		return startZooKeeper(ctx, " with a heap of up to 1 GiB", realzk.JavaOption("-Xmx1g"))
+	case ZooKeeperEnsemble:
+		return startEnsemble(ctx)
 	case Etcd:
 		return startDaemon(ctx, etcd)
 	case Redis:
@@ -87,6 +92,17 @@ func startZooKeeper(ctx context.Context, with string, opts ...realzk.Option) (*S
 		return nil, err
 	}
 	return &Server{addr: p.Addr(), version: "ZooKeeper " + p.Installation().Version + with, stop: p.Stop}, nil
+}
+
+func startEnsemble(ctx context.Context) (*Server, error) {
+	c, err := realzk.RunEnsemble(ctx, 3, realzk.TickTime(2*time.Second), realzk.ConfigLine("syncLimit=5"))
+	if errors.Is(err, realzk.ErrNotInstalled) {
+		err = fmt.Errorf("%w: %w", ErrNotInstalled, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Server{addr: strings.Join(c.Addrs(), ","), version: "three of ZooKeeper " + c.Members()[0].Installation().Version, stop: c.Stop}, nil
 }
 
 // A daemon tells how to start a kind of server that consists of one program.

@@ -50,10 +50,27 @@ const (
 	// once, and for another MeasureMillis later. The results are in Extra.
 	Expire = "expire"
 
+	// Keep: one session takes Locks locks, and keeps them until its process ends. The
+	// result has the number of the process in Extra, as "pid".
+	Keep = "keep"
+
+	// Succeed: one session asks for the Locks locks that process Kill keeps, and
+	// QueueMillis are enough for it to queue for all of them. It ends that process, as Death
+	// says. Waits has the time from that to the moment at which it has the last lock.
+	Succeed = "succeed"
+
 	// Reenter: one session holds the lock throughout, and Workers goroutines or
 	// threads repeatedly take and release it again, without the network. If only
 	// the thread that holds a lock can reenter it, each worker has its own lock.
 	Reenter = "reenter"
+)
+
+// The ways in which a process ends that keeps locks.
+const (
+	ByKill  = "SIGKILL"
+	ByGroup = "group" // SIGKILL of its process group
+	ByPanic = "panic"
+	ByExit  = "exit"
 )
 
 // A Job is one measurement.
@@ -70,8 +87,11 @@ type Job struct {
 
 	Elements int `json:"elements"` // for Drain
 
+	Kill  int    `json:"kill"`  // for Succeed: a process
+	Death string `json:"death"` // for Succeed
+
 	HoldMicros    int `json:"holdMicros"`
-	QueueMillis   int `json:"queueMillis"`   // for Line
+	QueueMillis   int `json:"queueMillis"`   // for Line and Succeed
 	WarmupMillis  int `json:"warmupMillis"`  // time before the measurement
 	MeasureMillis int `json:"measureMillis"` // time of the measurement
 }

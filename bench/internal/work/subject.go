@@ -89,7 +89,7 @@ func Serve(ctx context.Context, s Subject, in io.Reader, out io.Writer) error {
 
 // loops has the kinds of work that every subject does by its sessions.
 var loops = map[string]func(context.Context, []Session, Job) (Result, error){
-	Contend: contend, Line: line, Drain: drain, Reenter: reenter,
+	Contend: contend, Line: line, Drain: drain, Reenter: reenter, Succeed: succeed,
 }
 
 // Do does one job.
@@ -109,6 +109,9 @@ func do(ctx context.Context, s Subject, j Job) (Result, error) {
 	defer cancel()
 	if j.Work == Hello {
 		return Result{Version: s.Version()}, nil
+	}
+	if j.Work == Keep {
+		return keep(ctx, s, j)
 	}
 	if loop := loops[j.Work]; loop != nil {
 		sessions, err := openAll(ctx, s, j)

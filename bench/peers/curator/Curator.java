@@ -73,6 +73,10 @@ public final class Curator {
                     return new Run(job, false).line();
                 case "drain":
                     return new Run(job, false).drain();
+                case "keep":
+                    return keep(job);
+                case "succeed":
+                    return new Run(job, false).succeed();
                 case "reenter":
                     return new Run(job, true).result();
                 default:
@@ -81,6 +85,19 @@ public final class Curator {
         } catch (Throwable e) {
             return "{\"err\":" + quoted(e.toString()) + "}";
         }
+    }
+
+    /** Takes the locks, and keeps them until this process ends. */
+    private static String keep(Job job) throws Exception {
+        CuratorFramework client = Run.client(job);
+        client.start();
+        if (!client.blockUntilConnected(OPEN_SECONDS, TimeUnit.SECONDS)) {
+            throw new IOException("no session at " + job.text("server") + " within " + OPEN_SECONDS + " s");
+        }
+        for (int i = 0; i < job.number("locks"); i++) {
+            new InterProcessMutex(client, job.lock(i)).acquire();
+        }
+        return "{\"extra\":{\"pid\":" + ProcessHandle.current().pid() + "},\"allocs\":-1}";
     }
 
     private static String version() throws IOException {
@@ -187,6 +204,15 @@ public final class Curator {
             return within(this::takeAll);
         }
 
+        String succeed() throws Exception {
+            return within(this::succeed);
+        }
+
+        static CuratorFramework client(Job job) {
+            return CuratorFrameworkFactory.newClient(
+                    job.text("server"), SESSION_MILLIS, SESSION_MILLIS, new ExponentialBackoffRetry(1000, 3));
+        }
+
         private interface Work {
             String in(List<CuratorFramework> sessions) throws Exception;
         }
@@ -197,8 +223,7 @@ public final class Curator {
             try {
                 int n = reenter ? 1 : job.number("sessions");
                 for (int i = 0; i < n; i++) { // it connects while the next one is made
-                    CuratorFramework client = CuratorFrameworkFactory.newClient(
-                            job.text("server"), SESSION_MILLIS, SESSION_MILLIS, new ExponentialBackoffRetry(1000, 3));
+                    CuratorFramework client = client(job);
                     sessions.add(client);
                     client.start();
                 }
@@ -211,6 +236,26 @@ public final class Curator {
             } finally {
                 close(sessions);
             }
+        }
+
+        /** Kills the process that keeps a lock, and waits for it: for one lock only. */
+        private String succeed(List<CuratorFramework> sessions) throws Exception {
+            if (job.number("locks") != 1 || !job.text("death").equals("SIGKILL")) {
+                return "{\"unsupported\":\"only for one lock and SIGKILL\"}";
+            }
+            InterProcessMutex lock = new InterProcessMutex(sessions.get(0), job.lock(0));
+            AtomicLong killed = new AtomicLong();
+            Thread killer = new Thread(() -> {
+                LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(job.number("queueMillis")));
+                killed.set(System.nanoTime());
+                ProcessHandle.of(job.number("kill")).ifPresent(ProcessHandle::destroyForcibly);
+            });
+            killer.start();
+            lock.acquire();
+            double seconds = (System.nanoTime() - killed.get()) / 1e9;
+            killer.join();
+            lock.release();
+            return "{\"entries\":1,\"seconds\":" + seconds + ",\"waits\":[" + seconds * 1e6 + "],\"allocs\":-1}";
         }
 
         /** Closes sessions, all at once, since each waits for the end of its connection. */

@@ -20,3 +20,6 @@ func processorTime() time.Duration {
 	ticks := func(t syscall.Filetime) int64 { return int64(t.HighDateTime)<<32 | int64(t.LowDateTime) } // 100 ns each
 	return time.Duration(100 * (ticks(kernel) + ticks(user)))
 }
+
+// ownGroup makes a process start with nothing special: there are no process groups.
+func ownGroup() *syscall.SysProcAttr { return nil }

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package work
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+)
+
+// deaths has what makes a process that keeps locks end.
+var deaths = map[string]syscall.Signal{ByKill: syscall.SIGKILL, ByGroup: syscall.SIGKILL, ByPanic: syscall.SIGUSR1, ByExit: syscall.SIGUSR2}
+
+// end makes a process end.
+func end(pid int, death string) error {
+	s, known := deaths[death]
+	if !known {
+		return fmt.Errorf("unknown way %q", death)
+	}
+	if death == ByGroup {
+		pid = -pid
+	}
+	return syscall.Kill(pid, s)
+}
+
+// dieWhenAsked has this process end as end asks for it, until it does.
+func dieWhenAsked() {
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, deaths[ByPanic], deaths[ByExit])
+	go func() {
+		if <-asked == deaths[ByExit] {
+			os.Exit(1)
+		}
+		debug.SetTraceback("none")
+		panic("asked for")
+	}()
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/holdfast-go/holdfast/bench/internal/work"
+)
+
+// A death is a way in which a holder ends: its subject, the number of its locks, and how often
+// it ends so. Another process of the subject (of Holdfast, if the holder is holdfast run) waits for
+// the locks.
+type death struct {
+	how     string // as in work.Job, or underRun
+	subject string
+	locks   int
+	times   int
+	goal    float64 // of the 99th percentile, in milliseconds; 0: none
+}
+
+// underRun is a program under holdfast run. The program and its guard live on when run is killed.
+const underRun = "run"
+
+// deaths are measured with a session timeout of 10 s throughout.
+var deaths = []death{
+	{work.ByKill, oursSentinel, 1, 200, 50},
+	{work.ByKill, oursSentinel, 10, 200, 100},
+	{work.ByKill, oursSentinel, 1000, 50, 500},
+	{work.ByPanic, oursSentinel, 1, 50, 50},
+	{work.ByExit, oursSentinel, 1, 50, 50},
+	{work.ByGroup, oursSentinel, 1, 50, 50},
+	{underRun, ours, 1, 50, 1000},
+	{work.ByKill, ours, 1, 5, 0},
+	{work.ByKill, curator, 1, 5, 0},
+	{work.ByKill, etcd, 1, 5, 0},
+}
+
+func (d death) id() string { return fmt.Sprintf("takeover/%s/locks=%d", d.how, d.locks) }
+
+func (d death) what() string {
+	what := fmt.Sprintf("from the end of a holder of %d locks by %s to the moment at which another process has them all, %d times, on an ensemble of three (etcd: one server); session timeout 10 s", d.locks, d.how, d.times)
+	if d.how == underRun {
+		what = fmt.Sprintf("from the SIGKILL of holdfast run to the moment at which another process has the lock, %d times, as above", d.times)
+	}
+	return what
+}
+
+// takeovers returns the scenarios of the deaths, which suite.takeOver measures.
+func takeovers() (all []scenario) {
+	byID := make(map[string]int)
+	for _, d := range deaths {
+		i, known := byID[d.id()]
+		if !known {
+			i, byID[d.id()] = len(all), len(all)
+			all = append(all, scenario{id: d.id(), what: d.what(), at: ensemble})
+		}
+		all[i].subjects = append(all[i].subjects, d.subject)
+	}
+	return all
+}
+
+// takeOver measures the deaths of these scenarios. All deaths of a kind are one result.
+func (s *suite) takeOver(ctx context.Context, root string, scenarios []scenario) error {
+	measured := make(map[string]bool)
+	for _, sc := range scenarios {
+		measured[sc.id] = true
+	}
+	for _, d := range deaths {
+		p := s.programs[d.subject]
+		if p == nil || !measured[d.id()] {
+			continue
+		}
+		r := work.Result{Allocs: -1}
+		for i := range d.times {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			one, err := s.dieOnce(ctx, root, p, d)
+			if err != nil {
+				s.fail(scenario{id: d.id()}, err)
+				fmt.Fprintf(s.log, "%-50s %-16s FAILED: %v\n", d.id(), d.subject, err)
+				break
+			}
+			r.Entries, r.Seconds, r.Waits = r.Entries+1, r.Seconds+one.Seconds, append(r.Waits, one.Waits...)
+			if (i+1)%25 == 0 || i+1 == d.times {
+				fmt.Fprintf(s.log, "%d of %d  %-36s %-16s p50 %.1f ms, p99 %.1f ms\n", i+1, d.times, d.id(), d.subject, wait(.5)(r)/1e3, wait(.99)(r)/1e3)
+			}
+		}
+		if len(r.Waits) > 0 {
+			s.add(d.id(), d.subject, r)
+		}
+	}
+	return nil
+}
+
+// dieOnce starts a holder, and has another process wait for its locks and end it.
+func (s *suite) dieOnce(ctx context.Context, root string, next *program, d death) (r work.Result, err error) {
+	j := s.job(scenario{at: ensemble, job: work.Job{Sessions: 1, Locks: d.locks, Death: d.how, QueueMillis: 200 + 3*d.locks, MeasureMillis: 1}})
+	if d.subject == etcd {
+		j.Server = next.server
+	}
+	var holder *exec.Cmd
+	if d.how == underRun {
+		j.Death = work.ByKill
+		holder, err = runHolder(ctx, root, j)
+	} else {
+		holder, err = keeper(ctx, next, j)
+	}
+	if err != nil {
+		return r, err
+	}
+	defer func() {
+		_ = holder.Process.Kill()
+		_ = holder.Wait() // it was killed, or ended as it was meant to
+	}()
+	j.Work, j.Kill = work.Succeed, holder.Process.Pid
+	return next.do(j)
+}
+
+// keeper starts a process of the same subject as p, in a process group of its own, which keeps a
+// job's locks.
+func keeper(ctx context.Context, p *program, j work.Job) (*exec.Cmd, error) {
+	k := newProgram(ctx, p.name, p.server, p.cmd.Args)
+	k.cmd.Stderr, k.cmd.SysProcAttr = nil, ownGroup() // its panic, and its helper's words, are of no interest
+	if err := k.begin(); err != nil {
+		return nil, err
+	}
+	j.Work = work.Keep
+	if _, err := k.do(j); err != nil {
+		return nil, errors.Join(err, k.end())
+	}
+	return k.cmd, nil
+}
+
+// runHolder starts a program under holdfast run, and returns when it runs.
+func runHolder(ctx context.Context, root string, j work.Job) (*exec.Cmd, error) {
+	command := filepath.Join(root, "bin", "holdfast")
+	build := exec.CommandContext(ctx, "go", "build", "-o", command, "./cmd/holdfast")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("%v: %w\n%s", build, err, out)
+	}
+	cmd := exec.CommandContext(ctx, command, "run", "--servers", j.Server, "--root", "/", j.Lock(0)[1:], "--", "sh", "-c", "echo in; exec sleep 1000")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	cmd.Stderr = nil // the guard says there what it does
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	late := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
+	defer late.Stop()
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "in\n" {
+		return nil, errors.Join(fmt.Errorf("%v says %q, %w", cmd, line, err), cmd.Process.Kill(), cmd.Wait())
+	}
+	return cmd, nil
+}
