@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/bench/internal/work"
+	"github.com/holdfast-go/holdfast/internal/figures"
 )
 
 // A death is a way in which a holder ends: its subject, the number of its locks, and how often
@@ -44,12 +45,16 @@ var deaths = []death{
 
 func (d death) id() string { return fmt.Sprintf("takeover/%s/locks=%d", d.how, d.locks) }
 
+// title says what happens.
+func (d death) title() string {
+	return map[string]string{
+		work.ByKill: "SIGKILL of a process", work.ByGroup: "SIGKILL of a process group", work.ByPanic: "panic of a process", work.ByExit: "os.Exit of a process",
+		underRun: "SIGKILL of holdfast run",
+	}[d.how]
+}
+
 func (d death) what() string {
-	what := fmt.Sprintf("from the end of a holder of %d locks by %s to the moment at which another process has them all, %d times, on an ensemble of three (etcd: one server); session timeout 10 s", d.locks, d.how, d.times)
-	if d.how == underRun {
-		what = fmt.Sprintf("from the SIGKILL of holdfast run to the moment at which another process has the lock, %d times, as above", d.times)
-	}
-	return what
+	return fmt.Sprintf("%s, which holds %s, %d times: until another process has them all, on an ensemble of three (etcd: one server); session timeout 10 s", d.title(), figures.Count(d.locks, "lock"), d.times)
 }
 
 // takeovers returns the scenarios of the deaths, which suite.takeOver measures.

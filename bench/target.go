@@ -177,7 +177,7 @@ func (m *measured) targets() (all targets) {
 		if m.Scenarios[d.id()] == nil {
 			continue
 		}
-		what := fmt.Sprintf("%s of a process that holds %s, to the next grant of all", d.how, figures.Count(d.locks, "lock"))
+		what := fmt.Sprintf("%s, which holds %s, to the next grant of all", d.title(), figures.Count(d.locks, "lock"))
 		for _, q := range []struct {
 			name     string
 			of, goal float64

@@ -9,12 +9,11 @@ import (
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
-const (
-	// marker is the environment variable that a helper has.
-	marker = "HOLDFAST_SENTINEL"
-	// helperName is the helper's name in a list of processes.
-	helperName = "holdfast-sentinel"
-)
+// HelperName is the helper's name in a list of processes.
+const HelperName = "holdfast-sentinel"
+
+// marker is the environment variable that a helper has.
+const marker = "HOLDFAST_SENTINEL"
 
 var (
 	mainCalled atomic.Bool

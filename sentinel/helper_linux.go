@@ -32,7 +32,7 @@ func helperMain(configure func(*zkio.Config) error) int {
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE, syscall.SIGTSTP)
 	runtime.GOMAXPROCS(1)
 	debug.SetGCPercent(20)
-	_ = os.WriteFile("/proc/self/comm", []byte(helperName), 0) // else it is "exe"
+	_ = os.WriteFile("/proc/self/comm", []byte(HelperName), 0) // else it is "exe"
 	f := os.NewFile(3, "process")
 	conn, err := net.FileConn(f)
 	_ = f.Close()
@@ -71,9 +71,7 @@ func admit(conn *net.UnixConn) (*ward, error) {
 		return refuse(err)
 	}
 	if m.Hello == nil || m.Hello.Version != version || len(files) != 2 {
-		for _, f := range files {
-			_ = f.Close()
-		}
+		closeAll(files)
 		return refuse(fmt.Errorf("this helper understands version %d of the messages: use the same version of Holdfast on both sides", version))
 	}
 	w.hello, w.pidfd, w.lifeline = *m.Hello, files[0], files[1]
@@ -81,7 +79,7 @@ func admit(conn *net.UnixConn) (*ward, error) {
 	return w, nil
 }
 
-// read reads a message.
+// read reads a message. Its files are the caller's, if there is no error.
 func (w *ward) read() (m message, files []*os.File, err error) {
 	text, control := make([]byte, maxMessage+1), make([]byte, unix.CmsgSpace(4*4))
 	n, controls, flags, _, err := w.conn.ReadMsgUnix(text, control)
@@ -93,10 +91,24 @@ func (w *ward) read() (m message, files []*os.File, err error) {
 	if err != nil {
 		return m, nil, err
 	}
-	parts, err := unix.ParseSocketControlMessage(control[:controls])
-	if err != nil {
-		return m, nil, err
+	files, err = filesIn(control[:controls])
+	switch {
+	case err != nil:
+	case flags&unix.MSG_TRUNC != 0:
+		err = fmt.Errorf("a message of more than %d bytes", maxMessage)
+	default:
+		err = json.Unmarshal(text[:n], &m)
 	}
+	if err != nil {
+		closeAll(files)
+		files = nil
+	}
+	return m, files, err
+}
+
+// filesIn returns the files that come with a message.
+func filesIn(control []byte) (files []*os.File, err error) {
+	parts, err := unix.ParseSocketControlMessage(control)
 	for _, p := range parts {
 		fds, err := unix.ParseUnixRights(&p)
 		if err != nil {
@@ -107,12 +119,13 @@ func (w *ward) read() (m message, files []*os.File, err error) {
 			files = append(files, os.NewFile(uintptr(fd), "of the process"))
 		}
 	}
-	if flags&unix.MSG_TRUNC != 0 {
-		err = fmt.Errorf("a message of more than %d bytes", maxMessage)
-	} else {
-		err = json.Unmarshal(text[:n], &m)
+	return files, err
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		_ = f.Close()
 	}
-	return m, files, err
 }
 
 // hear notes which sessions the process has, until the process has ended or has closed the
@@ -120,7 +133,8 @@ func (w *ward) read() (m message, files []*os.File, err error) {
 func (w *ward) hear() {
 	defer w.conn.Close()
 	for {
-		m, _, err := w.read()
+		m, files, err := w.read()
+		closeAll(files) // none belong to it
 		switch {
 		case err != nil:
 			return

@@ -87,7 +87,7 @@ func newLink(agent string) (*link, error) {
 	}
 	l := &link{conn: conn.(*net.UnixConn), cmd: exec.Command(program())}
 	// Without the program's name, which a pkill of the program may match.
-	l.cmd.Args = []string{helperName, strconv.Itoa(os.Getpid())}
+	l.cmd.Args = []string{HelperName, strconv.Itoa(os.Getpid())}
 	l.cmd.Env = append(os.Environ(), marker+"=1")
 	l.cmd.Stderr = os.Stderr
 	l.cmd.ExtraFiles = []*os.File{theirs}

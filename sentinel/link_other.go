@@ -5,8 +5,11 @@
 package sentinel
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"os/exec"
 	"runtime"
 
@@ -33,5 +36,12 @@ func (*link) wait(func()) error          { return errors.ErrUnsupported }
 func (*link) fail(error)                 {}
 func (*link) end()                       {}
 func (*link) leave()                     {}
+
+// Serve returns an error that wraps [errors.ErrUnsupported].
+func Serve(_ context.Context, l *net.UnixListener, _ func(*zkio.Config) error, _ io.Writer) error {
+	_ = l.Close()
+	_, err := newSelf()
+	return fmt.Errorf("sentinel: serve: %w", err)
+}
 
 func helperMain(func(*zkio.Config) error) int { return 2 }

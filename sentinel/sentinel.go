@@ -28,8 +28,9 @@ type Config struct {
 	Delay time.Duration
 
 	// Agent is the path of the Unix socket of an agent, which is the helper of many processes:
-	// "holdfast agent", on the host of a container or in a container beside it. The agent
-	// must reach the servers under the same addresses. It has its own settings for TLS.
+	// "holdfast agent", or a program that calls Serve, on the host of a container or in a
+	// container beside it. The agent has its own addresses of the servers, and its own settings
+	// for TLS. The credentials come from this process.
 	// Defaults to none: the helper is a child of this process.
 	Agent string
 

@@ -278,7 +278,7 @@ func (w *wardProcess) helper() (pid int) {
 	w.t.Helper()
 	eventually(w.t, func() bool {
 		for _, c := range childrenOf(w.cmd.Process.Pid) {
-			if name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", c)); err == nil && strings.HasPrefix(string(name), helperName[:15]) {
+			if name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", c)); err == nil && strings.HasPrefix(string(name), HelperName[:15]) {
 				pid = c
 				return true
 			}

@@ -68,11 +68,13 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/holdfast-go/holdfast/sentinel"
 	"github.com/holdfast-go/holdfast/stress/internal/parent"
 	"github.com/holdfast-go/holdfast/stress/internal/worker"
 )
 
 func main() {
+	sentinel.Main()
 	if worker.IsChild() {
 		// The pipes close if the parent dies. The child then stops properly
 		// instead of being killed by its next write.

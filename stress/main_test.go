@@ -17,6 +17,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/racing"
 	"github.com/holdfast-go/holdfast/internal/realzk"
+	"github.com/holdfast-go/holdfast/sentinel"
 	"github.com/holdfast-go/holdfast/stress/internal/parent"
 	"github.com/holdfast-go/holdfast/stress/internal/summary"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
@@ -46,6 +47,7 @@ func sampledMain() {
 }
 
 func TestMain(m *testing.M) {
+	sentinel.Main()
 	if worker.IsChild() { // of the program "stress"
 		main()
 	}

@@ -23,6 +23,7 @@ type cli struct {
 	Members membersCmd `cmd:"" help:"List the members of a group."`
 	Shards  shardsCmd  `cmd:"" help:"List the shards of divided work, with their owners."`
 
+	Agent  agentCmd  `cmd:"" help:"Close the sessions of other processes that have been killed, so that their locks are free at once."`
 	Doctor doctorCmd `cmd:"" help:"Check an ensemble for use with Holdfast."`
 	Server serverCmd `cmd:"" help:"Serve an embedded ZooKeeper, for development."`
 

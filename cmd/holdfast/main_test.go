@@ -32,6 +32,10 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
+	if os.Getenv(asWard) != "" {
+		wardMain()
+		return
+	}
 	endRacersAtOnce()
 	child.CatchIgnoredSignals()
 	goleak.VerifyTestMain(realzk.WithShared(m))

@@ -59,7 +59,7 @@ const policy = `
 
 	# Programs use what users can use.
 	internal/figures:         | TESTS
-	stress:                   stress/internal/parent stress/internal/worker | SERVERS manager zkio stress/internal/... internal/racing internal/realzk/...
+	stress:                   sentinel stress/internal/parent stress/internal/worker | SERVERS manager zkio stress/internal/... internal/racing internal/realzk/...
 	stress/internal/parent:   manager zkio stress/internal/... internal/figures internal/flock internal/realzk/... | SERVERS
 	stress/internal/worker:   PUBLIC recipes/... stress/internal/history stress/internal/journal stress/internal/pause stress/internal/plan stress/internal/referee stress/internal/register stress/internal/residue stress/internal/watchdog stress/internal/wire | TESTS
 	stress/internal/residue:  | TESTS
@@ -74,7 +74,7 @@ const policy = `
 	stress/internal/register: stress/internal/history stress/internal/journal stress/internal/wire | TESTS
 	stress/internal/summary:  stress/internal/cluster stress/internal/verdict stress/internal/referee stress/internal/wire internal/figures | TESTS
 	stress/internal/wire:     stress/internal/referee internal/figures github.com/HdrHistogram/hdrhistogram-go | TESTS
-	stress/internal/nemesis:  stress/internal/history stress/internal/pause internal/queue internal/queueio internal/realzk internal/realzk/child zkio | SERVERS manager
+	stress/internal/nemesis:  stress/internal/history stress/internal/pause internal/queue internal/queueio internal/realzk internal/realzk/child sentinel zkio | SERVERS manager
 	stress/internal/referee:  internal/flock stress/internal/history manager | TESTS
 	stress/internal/history:  golang.org/x/sys/... | TESTS
 	stress/internal/judge:    internal/figures stress/internal/checks stress/internal/history stress/internal/scene stress/internal/verdict | TESTS github.com/anishathalye/porcupine

@@ -30,6 +30,9 @@ type Env interface {
 	// Pause stops a worker process by SIGSTOP, and Resume continues it.
 	Pause(process int) error
 	Resume(process int) error
+	// Helper returns the helper process of a worker process, which closes its session when it
+	// is killed; nil if it has none at the moment.
+	Helper(process int) Helper
 	// Links returns the connections of a worker process, or nil if it has no relays. They
 	// outlive the process: the next one in its place uses them, too.
 	Links(process int) Links
@@ -56,6 +59,13 @@ type Place struct {
 	Lock    string // as the history calls it
 	Node    string // the path
 	Still   bool   // the lock does not change hands: workers of its holder have been told to stay inside
+}
+
+// A Helper is the helper process of one worker process: see package sentinel.
+type Helper interface {
+	Kill() error
+	Pause() error
+	Resume() error
 }
 
 // Links are the connections of one worker process: a [realzk.Links].

@@ -147,6 +147,27 @@ func (f *fake) Resume(process int) error {
 	return nil
 }
 
+// Helper returns one for every second process.
+func (f *fake) Helper(process int) Helper {
+	if process%2 == 1 {
+		return nil
+	}
+	return fakeHelper{f, process}
+}
+
+type fakeHelper struct {
+	f       *fake
+	process int
+}
+
+func (h fakeHelper) set(what string, by int) {
+	h.f.set(fmt.Sprintf("%s helper of process %d", what, h.process), by)
+}
+
+func (h fakeHelper) Kill() error   { h.set("killed", 1); h.set("killed", -1); return nil }
+func (h fakeHelper) Pause() error  { h.set("paused", 1); return nil }
+func (h fakeHelper) Resume() error { h.set("paused", -1); return nil }
+
 func (f *fake) Links(process int) Links { return fakeLinks{f, process} }
 
 func (f *fake) Servers() Servers {

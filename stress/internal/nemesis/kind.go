@@ -38,12 +38,16 @@ const (
 	needsPause
 	needsClocks
 	needsStalls
+	needsHelpers
 )
 
 // Kinds are all kinds of faults.
 var Kinds = []Kind{
 	{Name: "kill-worker", Does: "kill a worker process by SIGKILL, and start another", inject: killWorker},
 	{Name: "pause-worker", Does: "stop a worker process by SIGSTOP for longer than its session timeout, then continue it", need: needsPause, lasts: pastTimeout, inject: pauseWorker},
+
+	{Name: "kill-helper", Does: "kill the helper of a worker process, which closes the session of one that is killed", need: needsHelpers, inject: killHelper},
+	{Name: "late-helper", Does: "kill a worker process while its helper is stopped, start another, and continue the helper when the session may have expired", need: needsHelpers, lasts: aroundTimeout, inject: lateHelper},
 
 	{Name: "kill-server", Does: "kill a follower by SIGKILL, and start it again after some seconds", need: needsEnsemble, server: true, lasts: seconds(1, 4), inject: onServer(follower, killed)},
 	{Name: "kill-leader", Does: "the same with the leader", need: needsEnsemble, server: true, lasts: seconds(1, 4), inject: onServer(leader, killed)},
@@ -109,12 +113,13 @@ type Facilities struct {
 	Links   bool  // each worker process has relays to the servers
 	Pause   bool  // processes can be stopped
 	Stalls  bool  // single threads of servers can be stopped
+	Helpers bool  // some worker processes have a helper that closes their session if they are killed
 	Clocks  error // why processes cannot have another clock; nil: they can
 }
 
 // Here returns the facilities that this machine has, with an ensemble of so many servers.
 func Here(servers int) Facilities {
-	return Facilities{Servers: servers, Links: true, Pause: child.CanPause, Stalls: child.CanStall, Clocks: child.ClocksCanDiffer()}
+	return Facilities{Servers: servers, Links: true, Pause: child.CanPause, Stalls: child.CanStall, Helpers: child.CanFind, Clocks: child.ClocksCanDiffer()}
 }
 
 // Lacks returns what a kind of fault needs and the run does not have; "" if it has all.
@@ -128,6 +133,8 @@ func (k Kind) Lacks(f Facilities) string {
 		return "connections through relays"
 	case k.need == needsPause && !f.Pause:
 		return "a system with SIGSTOP"
+	case k.need == needsHelpers && !f.Helpers:
+		return "Linux, where the helper knows when a process has ended"
 	case k.need == needsClocks && f.Clocks != nil:
 		return "root on Linux (" + f.Clocks.Error() + ")"
 	}

@@ -7,9 +7,12 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/holdfast-go/holdfast/sentinel"
 )
 
 func TestMain(m *testing.M) {
+	sentinel.Main()
 	if servers := os.Getenv(envWorker); servers != "" {
 		work(servers)
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // everything is a run that can have every kind of fault.
-var everything = Facilities{Servers: 3, Links: true, Pause: true, Stalls: true}
+var everything = Facilities{Servers: 3, Links: true, Pause: true, Stalls: true, Helpers: true}
 
 func TestParse(t *testing.T) {
 	all := allNames()
@@ -62,7 +62,7 @@ func TestParse(t *testing.T) {
 
 // What is left out of all is said, each kind with what it needs.
 func TestParseSaysWhatIsLacking(t *testing.T) {
-	_, lacking, err := Parse("all", Facilities{Pause: true, Clocks: errors.New("not root")})
+	_, lacking, err := Parse("all", Facilities{Pause: true, Helpers: true, Clocks: errors.New("not root")})
 	if err != nil || len(lacking) != 8+5+1 || !strings.HasPrefix(lacking[0], "kill-server needs an ensemble") {
 		t.Errorf("%d: %q, %v", len(lacking), lacking, err)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/realzk"
 	"github.com/holdfast-go/holdfast/internal/realzk/child"
 	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/sentinel"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/zkio"
 )
@@ -41,9 +42,15 @@ func work(servers string) {
 	if err == nil {
 		say("clock %s", strings.Fields(string(text))[0])
 	}
+	helper, err := sentinel.Start(sentinel.Config{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		say("failed %v", err)
+		os.Exit(1)
+	}
 	m, err := manager.Open(context.Background(), manager.Config{
 		Servers:        strings.Split(servers, ","),
 		Root:           "/locks",
+		Sentinel:       helper,
 		SessionTimeout: realTimeout,
 		Tenure:         50 * time.Millisecond,
 		Logger:         slog.New(slog.DiscardHandler),
@@ -271,9 +278,15 @@ func (r *realRun) Replace(_ context.Context, process int, clock time.Duration) e
 
 func (r *realRun) Pause(process int) error  { return child.Pause(r.worker(process).cmd.Process) }
 func (r *realRun) Resume(process int) error { return child.Resume(r.worker(process).cmd.Process) }
-func (r *realRun) Links(process int) Links  { return r.links[process] }
-func (r *realRun) Servers() Servers         { return r.cluster }
-func (r *realRun) Tree() Tree               { return r.client.Session() }
+func (r *realRun) Helper(process int) Helper {
+	if h := HelperOf(r.worker(process).cmd.Process.Pid); h != nil {
+		return h
+	}
+	return nil
+}
+func (r *realRun) Links(process int) Links { return r.links[process] }
+func (r *realRun) Servers() Servers        { return r.cluster }
+func (r *realRun) Tree() Tree              { return r.client.Session() }
 
 func (r *realRun) Look() (holders, waiters []Place) {
 	holders, waiters, err := Look(r.Tree(), r.dirs, func(session int64) (int, bool) {
@@ -450,8 +463,8 @@ func (p *pinned) losses() int {
 
 // realLasts is how long each kind lasts here.
 var realLasts = map[string]time.Duration{
-	"pause-worker": 3500 * time.Millisecond,
-	"kill-server":  time.Second, "kill-leader": time.Second,
+	"pause-worker": 3500 * time.Millisecond, "late-helper": time.Second,
+	"kill-server": time.Second, "kill-leader": time.Second,
 	"pause-server": 2500 * time.Millisecond, "pause-leader": 2500 * time.Millisecond,
 	"slow-disk":        1500 * time.Millisecond,
 	"isolate-follower": 3 * time.Second, "isolate-leader": 3 * time.Second,
@@ -547,6 +560,8 @@ func (r *realRun) testKind(k Kind) {
 	}
 	switch k.Name {
 	case "kill-worker":
+		sees("session", "")
+	case "late-helper":
 		sees("session", "")
 	case "clock-offset":
 		sees("clock", "")

@@ -59,6 +59,7 @@ func (f *fake) expectUndone(t *testing.T) {
 // targets has what the history calls what a fault hits.
 var targets = map[string]string{
 	"kill-worker": `process \d`, "pause-worker": `process \d`, "clock-offset": `process \d`,
+	"kill-helper": `process [02]`, "late-helper": `process [02]`,
 	"cut-connection": `process \d`, "blackhole-connection": `process \d`, "delay-link": `process \d`, "throttle-link": `process \d`, "swallow-answer": `process \d`,
 	"delete-holder": `process \d`, "delete-waiter": `process \d`,
 	"kill-server": `server [13] \(follower\)`, "pause-server": `server [13] \(follower\)`, "isolate-follower": `server [13] \(follower\)`,

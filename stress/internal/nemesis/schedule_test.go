@@ -34,13 +34,13 @@ func TestScheduleBySeed(t *testing.T) {
 	}
 	want := []string{
 		"1 restart-server after 2s for 0s",
-		"2 pause-worker after 2s for 6.78s",
-		"3 swallow-answer after 4.474s for 3s",
-		"4 pause-leader after 9.782s for 1.613s",
-		"5 delay-link after 9.97s for 3.579s",
-		"6 throttle-link after 15.025s for 2.611s",
-		"7 blackhole-connection after 18.903s for 3.128s",
-		"8 pause-server after 20.03s for 1.215s",
+		"2 pause-worker after 2s for 6.504s",
+		"3 swallow-answer after 6.814s for 3s",
+		"4 delay-link after 9.027s for 4s",
+		"5 pause-leader after 9.782s for 1.613s",
+		"6 throttle-link after 12.895s for 2.439s",
+		"7 blackhole-connection after 16.042s for 3.398s",
+		"8 late-helper after 19.103s for 2.669s",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("seed 7 begins with\n%q, want\n%q", got, want)

@@ -29,6 +29,7 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/cluster"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/journal"
+	"github.com/holdfast-go/holdfast/stress/internal/nemesis"
 	"github.com/holdfast-go/holdfast/stress/internal/options"
 	"github.com/holdfast-go/holdfast/stress/internal/pause"
 	"github.com/holdfast-go/holdfast/stress/internal/progress"
@@ -335,6 +336,8 @@ func (p *parent) settings(process, incarnation int) wire.Settings {
 		Root:        p.root,
 		Dir:         p.dir,
 	}
+	// The others' sessions expire when they are killed.
+	s.Sentinel = s.Faulty && process%2 == 0 && nemesis.Here(0).Helpers
 	if p.chronicle != nil {
 		s.History = p.chronicle.Dir
 	}

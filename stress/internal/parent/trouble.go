@@ -357,6 +357,14 @@ func (t *trouble) Resume(process int) error {
 	return nil
 }
 
+func (t *trouble) Helper(process int) nemesis.Helper {
+	p, err := t.osProcess(process)
+	if err != nil {
+		return nil
+	}
+	return nemesis.HelperOf(p.Pid)
+}
+
 func (t *trouble) Links(process int) nemesis.Links {
 	if l := t.parent.cluster.Links; process < len(l) {
 		return l[process]

@@ -54,6 +54,7 @@ type Settings struct {
 	Dir         string        `json:"dir"`                      // of the referee's files, in which the process works
 	ClockAhead  time.Duration `json:"clock_ahead_ns,omitempty"` // of the process's monotonic clock
 	History     string        `json:"history,omitempty"`        // of the run; empty: it has none
+	Sentinel    bool          `json:"sentinel,omitempty"`       // a helper closes the session of the process if it is killed
 	Sabotage    Sabotage      `json:"sabotage,omitempty"`
 }
 

@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/sentinel"
 	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/journal"
@@ -135,6 +136,18 @@ func (c *child) main(start <-chan struct{}, stderr io.Writer) int {
 	return exit
 }
 
+// startHelper starts the process that closes the session of this one if it is killed. What that
+// says goes nowhere: the parent takes this process for one that runs as long as its standard
+// error is open. The nemesis kills helpers, so it is no trouble if there is none for a while.
+func startHelper() (*sentinel.Sentinel, error) {
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	os.Stderr = null
+	return sentinel.Start(sentinel.Config{Logger: slog.New(slog.DiscardHandler)})
+}
+
 // contend opens the manager and runs the workers.
 func (c *child) contend(start <-chan struct{}, stderr io.Writer) int {
 	s := c.settings
@@ -153,6 +166,15 @@ func (c *child) contend(start <-chan struct{}, stderr io.Writer) int {
 		now := time.Now()
 		dial = (&pause.Dialer{From: now.Add(freezeAfter), Until: now.Add(thawAfter)}).Dial
 	}
+	var helper *sentinel.Sentinel
+	if s.Sentinel {
+		var err error
+		if helper, err = startHelper(); err != nil {
+			c.fatal(err)
+			return wire.ExitFailure
+		}
+		defer helper.Close()
+	}
 	before := residue.Take()
 	ctx, cancel := context.WithTimeout(c.run, patience)
 	m, err := manager.Open(ctx, manager.Config{
@@ -164,6 +186,7 @@ func (c *child) contend(start <-chan struct{}, stderr io.Writer) int {
 		Label:          fmt.Sprintf("stress process %d", s.Process),
 		Observer:       observe,
 		Dialer:         dial,
+		Sentinel:       helper,
 		Logger:         slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})),
 	})
 	cancel()
