@@ -19,6 +19,11 @@ type ManagerStats struct { //nolint:revive // Stats are a lock's
 	Outage    error         // what is wrong with the connection, and for how long; nil if nothing is
 	Lease     time.Duration // how much longer locks are surely held without another answer; 0: not at all
 
+	// SentinelErr is why Config.Sentinel has no helper at the moment: if this process is killed,
+	// its locks stay until the session times out. It is nil if there is one, and without a
+	// Sentinel.
+	SentinelErr error
+
 	Sessions    uint64            // sessions begun
 	Reconnects  uint64            // times that a session was resumed
 	Pauses      uint64            // times that this process did not run: see EventPaused
@@ -60,6 +65,7 @@ func (m *Manager) Stats() ManagerStats {
 		Losses:        m.totals.lost.Load(),
 		Failures:      m.totals.failures.Load(),
 		DroppedEvents: m.feed.drops(),
+		SentinelErr:   m.sentinelErr(),
 	}
 	if s.Err() == nil {
 		st.Session = s.ID()

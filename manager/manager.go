@@ -332,6 +332,14 @@ func (m *Manager) ended(unconfirmed error) {
 	}
 }
 
+// sentinelErr is ManagerStats.SentinelErr.
+func (m *Manager) sentinelErr() error {
+	if m.cfg.Sentinel == nil {
+		return nil
+	}
+	return m.cfg.Sentinel.Err()
+}
+
 // failWaiters ends every round that has not been granted, or is idle.
 func (m *Manager) failWaiters() {
 	m.eachShare(func(s *share) {

@@ -9,8 +9,22 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/sentinel"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
+
+// Stats say whether the sentinel has its helper.
+func TestSentinelErr(t *testing.T) {
+	helper, err := sentinel.Start(sentinel.Config{})
+	wantErr(t, "start", err, nil)
+	defer helper.Close()
+	m := &Manager{cfg: Config{Sentinel: helper}}
+	wantErr(t, "with a helper", m.sentinelErr(), nil)
+	helper.Close()
+	expect(t, m.sentinelErr() != nil, "no error without a helper")
+	m.cfg.Sentinel = nil
+	wantErr(t, "without a sentinel", m.sentinelErr(), nil)
+}
 
 // A holder with a sentinel is killed: the lock passes on at once, and not after the session
 // timeout. The sentinel has nothing to do if the process has closed its Manager, unless no server

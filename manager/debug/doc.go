@@ -55,6 +55,7 @@
 //	  session        its id
 //	  connected      whether it has a connection
 //	  outage         what is wrong with the connection
+//	  sentinel_error why Config.Sentinel has no helper
 //	  timeout_seconds, lease_seconds
 //	  locks          how many exist
 //	  pauses, paused_seconds  how often this process did not run, and for how long together

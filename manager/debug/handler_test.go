@@ -297,12 +297,15 @@ func TestCounters(t *testing.T) {
 	h := New()
 	h.manage(fake{stats: manager.ManagerStats{
 		Locks: 1, Sessions: 2, Reconnects: 3, Answers: 4, WatchEvents: 5, Queued: 6, Busy: 7, Workers: 8,
-		Grants: 9, Losses: 10, Failures: 11, DroppedEvents: 12,
+		Grants: 9, Losses: 10, Failures: 11, DroppedEvents: 12, SentinelErr: errors.New("it has ended"),
 	}})
+	if page := get(t, h, ""); !strings.Contains(page, "until the session times out: the sentinel has no helper: it has ended") {
+		t.Error("the page does not say that there is no helper")
+	}
 	got := *getJSON(t, h, "").Manager
 	got.Requests = nil
 	want := managerState{Locks: 1, Sessions: 2, Reconnect: 3, Answers: 4, Watches: 5, Queued: 6, Busy: 7, Workers: 8,
-		Grants: 9, Losses: 10, Failures: 11, Dropped: 12}
+		Grants: 9, Losses: 10, Failures: 11, Dropped: 12, Sentinel: "it has ended"}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

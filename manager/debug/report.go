@@ -49,6 +49,7 @@ type managerState struct {
 	Session   string            `json:"session,omitempty"`
 	Connected bool              `json:"connected"`
 	Outage    string            `json:"outage,omitempty"`
+	Sentinel  string            `json:"sentinel_error,omitempty"`
 	Timeout   seconds           `json:"timeout_seconds"`
 	Lease     seconds           `json:"lease_seconds"`
 	Locks     int               `json:"locks"`
@@ -92,6 +93,9 @@ func stateOf(s *manager.ManagerStats) *managerState {
 	}
 	if s.Outage != nil {
 		m.Outage = s.Outage.Error()
+	}
+	if s.SentinelErr != nil {
+		m.Sentinel = s.SentinelErr.Error()
 	}
 	return m
 }

@@ -256,6 +256,7 @@ func TestScrape(t *testing.T) {
 		workers 10
 		grants_total 11
 		dropped_events_total 14
+		sentinel_missing 0
 		existing_locks 9
 		locks{kind="upgradable",phase="held"} 0
 		oldest_wait_seconds{kind="exclusive"} 0
@@ -272,6 +273,8 @@ func TestScrape(t *testing.T) {
 	going := info("going", manager.KindWrite, state.Releasing, 0)
 	free := info("free", manager.KindWrite, state.Free, 0)
 
+	stats.SentinelErr = errors.New("it has ended")
+	gather(t, scraped{s, stats, list()}).expect(t, `sentinel_missing 1`)
 	stats.Connected = false
 	got := gather(t, scraped{s, stats, list(held, contended, revoked, mutex, waits, unknown, going, free)})
 	got.expect(t, `

@@ -53,6 +53,13 @@ var managerMetrics = []managerMetric{
 		func(s *manager.ManagerStats) float64 { return float64(s.Workers) }},
 	{"grants_total", "Locks granted to this process.", counter,
 		func(s *manager.ManagerStats) float64 { return float64(s.Grants) }},
+	{"sentinel_missing", "1 if the sentinel of this process has no helper: if the process is killed, its locks stay until the session times out; else 0, also without a sentinel.", gauge,
+		func(s *manager.ManagerStats) float64 {
+			if s.SentinelErr != nil {
+				return 1
+			}
+			return 0
+		}},
 	{"dropped_events_total", "Events that the observer was not told because too many waited; the metrics made of events miss them.", counter,
 		func(s *manager.ManagerStats) float64 { return float64(s.DroppedEvents) }},
 }
