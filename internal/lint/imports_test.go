@@ -50,7 +50,7 @@ const policy = `
 	recipes/internal/look:       zkio manager recipes/internal/access recipes/internal/bell internal/ctxerr | TESTS zkio/zktest recipes/internal/recipetest
 	recipes/internal/own:        zkio manager | SERVERS recipes/internal/recipetest
 	recipes/internal/recipetest: manager zkio/zktest internal/realzk internal/racing | TESTS zkio/zktest manager recipes/barrier recipes/election recipes/members recipes/shards
-	recipes/election:            RECIPE | SERVERS recipes/internal/recipetest
+	recipes/election:            RECIPE | SERVERS sentinel recipes/internal/recipetest
 	recipes/members:             RECIPE | SERVERS recipes/internal/recipetest
 	recipes/shards:              RECIPE recipes/members | SERVERS recipes/internal/recipetest
 	recipes/semaphore:           RECIPE | SERVERS recipes/internal/recipetest

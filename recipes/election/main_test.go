@@ -10,9 +10,11 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/holdfast-go/holdfast/internal/realzk"
+	"github.com/holdfast-go/holdfast/sentinel"
 )
 
 func TestMain(m *testing.M) {
+	sentinel.Main()
 	if servers := os.Getenv(childServers); servers != "" { // a process that a test has started
 		if err := candidateProcess(servers); err != nil {
 			fmt.Fprintln(os.Stderr, err)

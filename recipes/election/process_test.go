@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,29 +21,43 @@ import (
 	"github.com/holdfast-go/holdfast/internal/realzk"
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/recipes/election"
+	"github.com/holdfast-go/holdfast/sentinel"
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
-var kills = flag.Int("kills", 2, "how many leaders are killed")
+var kills = flag.Int("kills", 2, "how many leaders with a sentinel are killed, and how many without")
 
 const (
 	// childServers turns this test binary into a candidate. It names the servers.
 	childServers = "HOLDFAST_TEST_CANDIDATE_SERVERS"
 
+	// childSentinel gives the candidate a sentinel, and a session timeout that would be over
+	// only after the limit.
+	childSentinel = "HOLDFAST_TEST_CANDIDATE_SENTINEL"
+
 	sessionTimeout = 2 * time.Second
+	longTimeout    = 10 * time.Second
 	tickTime       = 500 * time.Millisecond
 	marksPath      = "/marks" // where leaders note their tokens
 )
 
 // candidateProcess stands for election until its standard input ends. It says as its ID
 // which process it is. While it leads, it goes on noting its token in ZooKeeper, guarded.
-func candidateProcess(servers string) error {
+func candidateProcess(servers string) (err error) {
 	ctx, stop := context.WithCancel(context.Background())
 	go func() {
 		defer stop()
 		_, _ = io.Copy(io.Discard, os.Stdin)
 	}()
-	m, err := openReal(servers)
+	cfg := realConfig(servers)
+	if os.Getenv(childSentinel) != "" {
+		cfg.SessionTimeout = longTimeout
+		if cfg.Sentinel, err = sentinel.Start(sentinel.Config{}); err != nil {
+			return err
+		}
+		defer cfg.Sentinel.Close()
+	}
+	m, err := manager.Open(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -70,22 +85,24 @@ func candidateProcess(servers string) error {
 	return err
 }
 
+func realConfig(servers string) manager.Config {
+	return manager.Config{Servers: strings.Split(servers, ","), SessionTimeout: sessionTimeout, Logger: slog.New(slog.DiscardHandler)}
+}
+
 func openReal(servers string) (*manager.Manager, error) {
-	return manager.Open(context.Background(), manager.Config{
-		Servers: strings.Split(servers, ","), SessionTimeout: sessionTimeout, Logger: slog.New(slog.DiscardHandler),
-	})
+	return manager.Open(context.Background(), realConfig(servers))
 }
 
 // startCandidate starts a process, which the test kills when it ends, and returns how to kill
 // it.
-func startCandidate(t *testing.T, servers string) (p *os.Process, kill func()) {
+func startCandidate(t *testing.T, servers string, env ...string) (p *os.Process, kill func()) {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), exe, "-test.run=^$")
-	cmd.Env = append(os.Environ(), childServers+"="+servers)
+	cmd.Env = append(append(os.Environ(), childServers+"="+servers), env...)
 	cmd.Stderr = os.Stderr
 	if _, err := cmd.StdinPipe(); err != nil { // it ends with this process
 		t.Fatal(err)
@@ -101,21 +118,30 @@ func startCandidate(t *testing.T, servers string) (p *os.Process, kill func()) {
 	return cmd.Process, kill
 }
 
-// The leader of five processes is killed, again and again. Another leads in time, and no
-// two at a time; an observer is told of each of them once.
+// The leader of six processes is killed, again and again. Another leads in time: at once if it
+// had a sentinel, as every second one has. No two lead at a time, and an observer is told of each
+// of them once.
 func TestKilledLeaders(t *testing.T) {
 	ensemble := realzk.StartEnsemble(t, 3, realzk.TickTime(tickTime))
 	ensemble.Settled()
 	servers := strings.Join(realzk.Addrs(ensemble.Servers()...), ",")
 	m, e := openObserver(t, servers)
 	leaders := e.Observe(t.Context())
-	candidates := make(map[string]func())
-	start := func() {
-		p, kill := startCandidate(t, servers)
-		candidates[strconv.Itoa(p.Pid)] = kill
+	type candidate struct {
+		kill     func()
+		sentinel bool
 	}
-	for range 5 {
-		start()
+	candidates := make(map[string]candidate)
+	start := func(sentinel bool) {
+		var env []string
+		if sentinel && runtime.GOOS == "linux" {
+			env = append(env, childSentinel+"=yes")
+		}
+		p, kill := startCandidate(t, servers, env...)
+		candidates[strconv.Itoa(p.Pid)] = candidate{kill, len(env) > 0}
+	}
+	for i := range 6 {
+		start(i%2 == 0)
 	}
 	var told []uint64
 	nextLeader := func() election.Leader {
@@ -127,38 +153,41 @@ func TestKilledLeaders(t *testing.T) {
 		}
 	}
 	leader := nextLeader()
-	const limit = sessionTimeout + tickTime + 500*time.Millisecond
-	var waits []time.Duration
-	for range *kills {
+	limits := map[bool]time.Duration{false: sessionTimeout + tickTime + 500*time.Millisecond, true: longTimeout / 2}
+	waits := make(map[bool][]time.Duration)
+	for min(len(waits[false]), len(waits[runtime.GOOS == "linux"])) < *kills {
 		// All candidates stand, and the leader has begun its work.
 		untilWorking(t, m, leader)
-		untilStanding(t, e, 5)
-		kill, ours := candidates[leader.ID]
+		untilStanding(t, e, 6)
+		c, ours := candidates[leader.ID]
 		if !ours {
 			t.Fatalf("the leader says that it is %q", leader.ID)
 		}
-		kill()
+		c.kill()
 		killed := time.Now()
 		delete(candidates, leader.ID)
 		old := leader
 		leader = nextLeader()
 		took := time.Since(killed)
-		waits = append(waits, took.Round(time.Millisecond))
-		if leader.Token <= old.Token || leader.ID == old.ID || took > limit {
-			t.Errorf("%v after %+v was killed, %+v leads; the limit is %v", took, old, leader, limit)
+		waits[c.sentinel] = append(waits[c.sentinel], took.Round(time.Millisecond))
+		if leader.Token <= old.Token || leader.ID == old.ID || took > limits[c.sentinel] {
+			t.Errorf("%v after %+v was killed, %+v leads; the limit is %v", took, old, leader, limits[c.sentinel])
 		}
-		start()
+		start(c.sentinel)
 	}
 	untilWorking(t, m, leader) // or its term has no mark
-	for _, kill := range candidates {
-		kill()
+	for _, c := range candidates {
+		c.kill()
 	}
 	marks, terms := marked(t, m)
 	if !slices.Equal(terms, told) {
 		t.Errorf("the terms in ZooKeeper's order: %v; the observer was told of %v", terms, told)
 	}
-	slices.Sort(waits)
-	t.Logf("%d leaders killed: the next led after %v to %v (limit %v); %d terms, %d marks in order", *kills, waits[0], waits[len(waits)-1], limit, len(terms), marks)
+	for with, waits := range waits {
+		slices.Sort(waits)
+		t.Logf("%d leaders killed, with a sentinel %v: the next led after %v to %v (limit %v)", len(waits), with, waits[0], waits[len(waits)-1], limits[with])
+	}
+	t.Logf("%d terms, %d marks in order", len(terms), marks)
 }
 
 // openObserver opens a Manager and its Election, and makes the directory of the marks.
