@@ -36,6 +36,7 @@ var checks = []check{
 	{"containers", true, checkContainers},
 	{"latency", true, checkLatency},
 	{"clocks", true, checkClocks},
+	{"admission", false, checkAdmission},
 	{"open-directories", true, checkOpenDirectories},
 	{"foreign-recipes", true, checkForeignRecipes},
 	{"mixed-kinds", true, checkMixedKinds},
@@ -529,6 +530,23 @@ func checkClocks(f *facts) (out []Finding) {
 		})
 	}
 	return orFine(out, "no clock was set in %v", round(elapsed))
+}
+
+func checkAdmission(f *facts) (out []Finding) {
+	for _, s := range f.serving() {
+		if !s.strangers {
+			continue
+		}
+		out = append(out, Finding{
+			Level: Note, Where: s.addr, Found: "every client that reaches the port is admitted",
+			Why:    "it can end any session whose id it knows, and so take all locks of that process, whatever the ACLs: ZooKeeper computes the password of a session from its id, and shows the id to readers",
+			Change: "let only your own clients reach the port; or serve TLS with ssl.clientAuth=need, and no port without TLS",
+		})
+	}
+	if len(f.serving()) == 0 {
+		return nil // which is for another check
+	}
+	return orFine(out, "only clients with a certificate are admitted at this port")
 }
 
 func checkOpenDirectories(f *facts) []Finding {

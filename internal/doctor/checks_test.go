@@ -177,6 +177,8 @@ func TestChecks(t *testing.T) {
 			}
 		}},
 
+		{"a port for all", "admission", Note, "zk2:2181", "every client that reaches the port is admitted", "ssl.clientAuth=need", func(f *facts) { f.servers[1].strangers = true }},
+
 		{"open", "open-directories", Note, "/holdfast/open", "1 directory (world:anyone:cdrwa)", "Config.ACL", lock(directory{path: "/holdfast/open", acl: world})},
 		{"open, although there are credentials", "open-directories", Warn, "/holdfast/open", "1 directory", "Config.ACL", both(lock(directory{path: "/holdfast/open", acl: world}), func(f *facts) { f.credentials = true })},
 

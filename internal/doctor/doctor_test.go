@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -362,6 +363,41 @@ func TestTLS(t *testing.T) {
 	cfg := Config{Dialer: new(net.Dialer).DialContext, TLS: &tls.Config{RootCAs: trusted}}
 	if answer, err := fourLetters(t.Context(), cfg, l.Addr().String(), "srvr"); answer != "srvr heard" || err != nil {
 		t.Errorf("%q, %v", answer, err)
+	}
+}
+
+// A server that serves clients without a certificate admits strangers, whether or not this client
+// shows one.
+func TestAdmitsStrangers(t *testing.T) {
+	web := httptest.NewTLSServer(nil) // for its certificate
+	t.Cleanup(web.Close)
+	trusted := x509.NewCertPool()
+	trusted.AddCert(web.Certificate())
+	for _, test := range []struct {
+		name      string
+		demands   tls.ClientAuthType
+		shows     []tls.Certificate
+		strangers bool
+	}{
+		{"none is shown", tls.NoClientCert, nil, true},
+		{"one is shown, and none needed", tls.RequestClientCert, web.TLS.Certificates, true},
+		{"one is shown, and needed", tls.RequireAnyClientCert, web.TLS.Certificates, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			srv := zktest.NewServer(zktest.Config{Logger: slog.New(slog.DiscardHandler)})
+			l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: web.TLS.Certificates, ClientAuth: test.demands})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var serving sync.WaitGroup
+			serving.Go(func() { _ = srv.Serve(l) })
+			defer serving.Wait()
+			defer srv.Close()
+			cfg := Config{Dialer: new(net.Dialer).DialContext, TLS: &tls.Config{RootCAs: trusted, Certificates: test.shows}}
+			if s := askServer(t.Context(), cfg, l.Addr().String()); s.err != nil || s.strangers != test.strangers {
+				t.Errorf("%v; it admits strangers: %v, want %v", s.err, s.strangers, test.strangers)
+			}
+		})
 	}
 }
 

@@ -33,6 +33,8 @@ type server struct {
 	untold []string
 	// least and most are the bounds of its session timeouts; 0 if they are not known.
 	least, most time.Duration
+	// strangers says that it serves clients that have no certificate.
+	strangers bool
 }
 
 // askAll asks all servers at the same time.
@@ -71,11 +73,24 @@ func askServer(ctx context.Context, cfg Config, addr string) server {
 			*word.answer = parse(text, word.separator)
 		}
 	}
+	s.strangers = admitsStrangers(ctx, cfg, addr)
 	s.least, s.most = milliseconds(s.conf["minSessionTimeout"]), milliseconds(s.conf["maxSessionTimeout"])
 	if s.conf == nil {
 		s.least, s.most = bounds(ctx, cfg, addr)
 	}
 	return s
+}
+
+// admitsStrangers reports whether a server, which serves this client, answers one without a
+// certificate as well.
+func admitsStrangers(ctx context.Context, cfg Config, addr string) bool {
+	if cfg.TLS == nil || len(cfg.TLS.Certificates) == 0 && cfg.TLS.GetClientCertificate == nil {
+		return true // this client is one
+	}
+	cfg.TLS = cfg.TLS.Clone()
+	cfg.TLS.Certificates, cfg.TLS.GetClientCertificate = nil, nil
+	text, err := fourLetters(ctx, cfg, addr, "srvr")
+	return err == nil && text != ""
 }
 
 // parse takes an answer's lines apart.
