@@ -294,11 +294,11 @@ func (r *Referee) readAs(want flock.Mode) (granted bool, err error) {
 
 // judge judges the first entry of a round. The caller holds mu.
 func (r *Referee) judge(id roundID, mode string) error {
-	v := Violation{Lock: r.lock, Mode: mode, Time: time.Now(), At: history.Now(), Process: r.process, PID: r.pid, Token: id.token, Turn: id.turn}
+	v := Violation{Lock: r.lock, Mode: mode, Process: r.process, PID: r.pid, Token: id.token, Turn: id.turn}
 	for other, in := range r.rounds {
 		if r.Alone {
 			v.Kind, v.OtherPID, v.OtherToken, v.OtherTurn = TwoTurns, r.pid, other.token, other.turn
-			r.report(v)
+			r.tell(v)
 			continue
 		}
 		if other.kind != id.kind && other.token == id.token {
@@ -311,7 +311,7 @@ func (r *Referee) judge(id roundID, mode string) error {
 		case <-in.lost:
 		default:
 			v.Kind, v.OtherPID, v.OtherToken = TwoRounds, r.pid, other.token
-			r.report(v)
+			r.tell(v)
 		}
 	}
 	if id.kind != manager.KindExclusive && r.readersFile == nil {
@@ -324,6 +324,13 @@ func (r *Referee) judge(id roundID, mode string) error {
 		return r.judgeReader(v)
 	}
 	return r.judgeWriter(v, id.kind == manager.KindWrite)
+}
+
+// tell reports a violation, which has been seen by now: what the other process has written into
+// the history before it could be seen has an earlier time.
+func (r *Referee) tell(v Violation) {
+	v.Time, v.At = time.Now(), history.Now()
+	r.report(v)
 }
 
 // judgeWriter judges an entry with the exclusive or, if readers is set, the write
@@ -357,7 +364,7 @@ func (r *Referee) judgeWriter(v Violation, readers bool) error {
 		// The other process may be writing the file now, so what we read is
 		// for the report only, and its error does not matter.
 		v.Kind = Overlap
-		r.report(v)
+		r.tell(v)
 		return nil
 	}
 	if err != nil {
@@ -383,11 +390,11 @@ func (r *Referee) compare(v *Violation) bool {
 	switch {
 	case v.Token < v.OtherToken, v.Token == v.OtherToken && v.Turn < v.OtherTurn:
 		v.Kind = TokenFell
-		r.report(*v)
+		r.tell(*v)
 		return false
 	case v.Token == v.OtherToken && v.OtherPID != r.pid:
 		v.Kind = TokenShared
-		r.report(*v)
+		r.tell(*v)
 	}
 	return true
 }
@@ -420,7 +427,7 @@ func (r *Referee) judgeReader(v Violation) error {
 	switch {
 	case !granted:
 		v.Kind = Overlap
-		r.report(v)
+		r.tell(v)
 		return nil
 	case err != nil:
 		return r.wrap("read", err)
