@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/zkio"
@@ -99,4 +100,22 @@ func TestF351_AgentIsDisturbed(t *testing.T) {
 	w := startWard(t, server, addr, envAgent+"="+socket)
 	w.kill()
 	eventually(t, func() bool { return strings.Contains(said(), "is closed after") })
+}
+
+// The process is process 1 of a PID namespace, as in a container: all others there end with it, so
+// only an agent outside can close its session.
+func TestF351_Container(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Log("not tested: only root can make a PID namespace")
+		return
+	}
+	server, addr := serve(t)
+	socket := socketPath(t)
+	said, _ := startAgent(t, socket)
+	w := startWardIn(t, syscall.CLONE_NEWPID, server, addr, envAgent+"="+socket)
+	w.kill()
+	eventually(t, func() bool { return strings.Contains(said(), "(pid 1) has ended: its session ") })
+	if server.Exists("/n") {
+		t.Error("the session is not closed")
+	}
 }

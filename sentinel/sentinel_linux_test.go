@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"fmt"
+	"log/slog"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -20,6 +21,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/racing"
+	"github.com/holdfast-go/holdfast/zkio"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
@@ -313,5 +315,29 @@ func TestMemory(t *testing.T) {
 	t.Logf("resident: %d kB", kB)
 	if kB > 15<<10 && !racing.Detector {
 		t.Errorf("the helper has %d kB resident, want at most 15 MiB", kB)
+	}
+}
+
+// A start, until the kernel runs the helper.
+func BenchmarkStart(b *testing.B) {
+	for b.Loop() {
+		s, err := Start(Config{Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			b.Fatal(err)
+		}
+		s.Close()
+	}
+}
+
+// What a session costs more when it begins.
+func BenchmarkTell(b *testing.B) {
+	s, err := Start(Config{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	ticket := zkio.Ticket{ID: 1 << 60, Timeout: time.Minute, Password: make([]byte, 16)}
+	for b.Loop() {
+		s.Tell("client", zkio.Config{Servers: []string{"zk1:2181", "zk2:2181", "zk3:2181"}}, ticket)
 	}
 }

@@ -194,9 +194,15 @@ func (w *wardProcess) said() string {
 // startWard starts a process, and returns when it has its session.
 func startWard(t *testing.T, server *zktest.Server, addr string, env ...string) *wardProcess {
 	t.Helper()
+	return startWardIn(t, 0, server, addr, env...)
+}
+
+// startWardIn starts a process in namespaces of its own.
+func startWardIn(t *testing.T, namespaces uintptr, server *zktest.Server, addr string, env ...string) *wardProcess {
+	t.Helper()
 	w := &wardProcess{t: t, cmd: exec.Command(must1(os.Executable()), "-test.run=^$")}
 	w.cmd.Env = slices.Concat(os.Environ(), []string{envServer + "=" + addr, "GORACE=atexit_sleep_ms=0"}, env)
-	w.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	w.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Cloneflags: namespaces}
 	w.in, w.out = must1(w.cmd.StdinPipe()), bufio.NewScanner(must1(w.cmd.StdoutPipe()))
 	// A file of our own: exec would wait for the helper to close it, too.
 	r, stderr, err := os.Pipe()
