@@ -33,20 +33,11 @@ func startAgent(t *testing.T, socket string) (said func() string, end func()) {
 	return log.said, end
 }
 
-// socketPath returns a path that is short enough for a socket.
-func socketPath(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "")
-	must(t, err)
-	t.Cleanup(func() { must(t, os.RemoveAll(dir)) })
-	return filepath.Join(dir, "agent")
-}
-
 // One agent is the helper of several processes: it closes the session of the one that has ended.
 func TestF351_AgentOfSeveral(t *testing.T) {
 	server, addr := serve(t)
 	other, otherAddr := serve(t)
-	socket := socketPath(t)
+	socket := filepath.Join(t.TempDir(), "agent")
 	said, _ := startAgent(t, socket)
 	lives, dies := startWard(t, server, addr, envAgent+"="+socket), startWard(t, other, otherAddr, envAgent+"="+socket)
 	n := closes(server, lives.session, always)
@@ -64,7 +55,7 @@ func TestF351_AgentOfSeveral(t *testing.T) {
 // An agent that ends closes nothing. The next one is told of the session.
 func TestF351_AgentEnds(t *testing.T) {
 	server, addr := serve(t)
-	socket := socketPath(t)
+	socket := filepath.Join(t.TempDir(), "agent")
 	_, end := startAgent(t, socket)
 	w := startWard(t, server, addr, envAgent+"="+socket)
 	n := closes(server, w.session, always)
@@ -82,7 +73,7 @@ func TestF351_AgentEnds(t *testing.T) {
 // A stranger at the socket disturbs no process.
 func TestF351_AgentIsDisturbed(t *testing.T) {
 	server, addr := serve(t)
-	socket := socketPath(t)
+	socket := filepath.Join(t.TempDir(), "agent")
 	said, _ := startAgent(t, socket)
 	for _, say := range []string{"", "nonsense", `{"Hello":{"Version":1}}`} {
 		conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: socket, Net: "unixpacket"})
@@ -110,7 +101,7 @@ func TestF351_Container(t *testing.T) {
 		return
 	}
 	server, addr := serve(t)
-	socket := socketPath(t)
+	socket := filepath.Join(t.TempDir(), "agent")
 	said, _ := startAgent(t, socket)
 	w := startWardIn(t, syscall.CLONE_NEWPID, server, addr, envAgent+"="+socket)
 	w.kill()

@@ -48,10 +48,7 @@ func TestF351_Agent(t *testing.T) {
 		return
 	}
 	_, addr := serve(t)
-	dir, err := os.MkdirTemp("", "") // its name is short, as that of a socket must be
-	must(t, err)
-	t.Cleanup(func() { must(t, os.RemoveAll(dir)) })
-	socket := filepath.Join(dir, "agent")
+	socket := filepath.Join(t.TempDir(), "agent")
 	args := []string{"agent", "--servers", addr, "--socket", socket, "--mode", "660"}
 	first := begin(t, args...)
 	first.stderr.await(t, "closing the sessions of processes")
