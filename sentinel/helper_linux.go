@@ -13,6 +13,7 @@ import (
 	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -36,6 +37,7 @@ func helperMain(configure func(*zkio.Config) error) int {
 	f := os.NewFile(3, "process")
 	conn, err := net.FileConn(f)
 	_ = f.Close()
+	closeInherited()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "holdfast: %s is in the environment, but this is no helper of a process: %v\n", marker, err)
 		return 2
@@ -48,6 +50,22 @@ func helperMain(configure func(*zkio.Config) error) int {
 	w.hear()
 	w.close(context.Background(), configure, os.Stderr)
 	return 0
+}
+
+// closeInherited closes what the process has inherited itself, and so has passed on, such as the
+// sockets of a service manager: others wait until nothing has them open any more. What Go opens is
+// closed by exec, so what is not was open before.
+func closeInherited() {
+	files, _ := os.ReadDir("/proc/self/fd") // without it they stay open, as in any child
+	for _, f := range files {
+		fd, err := strconv.Atoi(f.Name())
+		if err != nil || fd < 3 {
+			continue
+		}
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
+			_ = unix.Close(fd)
+		}
+	}
 }
 
 // A ward is a process whose sessions a helper closes when it has ended.

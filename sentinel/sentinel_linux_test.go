@@ -194,6 +194,25 @@ func TestF349_HelperIsToldToEnd(t *testing.T) {
 	}
 }
 
+// The helper keeps nothing open that the process has inherited: others may wait for its end.
+func TestHelperInheritsNothing(t *testing.T) {
+	server, addr := serve(t)
+	w := startWard(t, server, addr)
+	helper := w.helper()
+	open := func(pid int) (n int) {
+		for _, f := range must1(os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))) {
+			if file, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", pid, f.Name())); err == nil && file == w.inherited {
+				n++
+			}
+		}
+		return n
+	}
+	if open(w.cmd.Process.Pid) != 2 {
+		t.Fatal("the process has not inherited the file")
+	}
+	eventually(t, func() bool { return open(helper) == 0 })
+}
+
 // A session that the process has closed itself is not closed once more.
 func TestProcessClosesItself(t *testing.T) {
 	server, addr := serve(t)

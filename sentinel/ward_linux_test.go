@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -172,7 +173,10 @@ type wardProcess struct {
 	in      io.WriteCloser
 	out     *bufio.Scanner
 	session int64
-	wait    func() error
+
+	inherited string // a file that the process has open from its beginning
+
+	wait func() error
 
 	mu     sync.Mutex // protects what follows
 	stderr strings.Builder
@@ -203,6 +207,9 @@ func startWardIn(t *testing.T, namespaces uintptr, server *zktest.Server, addr s
 	w := &wardProcess{t: t, cmd: exec.Command(must1(os.Executable()), "-test.run=^$")}
 	w.cmd.Env = slices.Concat(os.Environ(), []string{envServer + "=" + addr, "GORACE=atexit_sleep_ms=0"}, env)
 	w.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Cloneflags: namespaces}
+	inherited := must1(os.Create(filepath.Join(t.TempDir(), "inherited")))
+	// Twice: in the helper, the connection has the place of the first.
+	w.cmd.ExtraFiles, w.inherited = []*os.File{inherited, inherited}, inherited.Name()
 	w.in, w.out = must1(w.cmd.StdinPipe()), bufio.NewScanner(must1(w.cmd.StdoutPipe()))
 	// A file of our own: exec would wait for the helper to close it, too.
 	r, stderr, err := os.Pipe()
@@ -210,6 +217,7 @@ func startWardIn(t *testing.T, namespaces uintptr, server *zktest.Server, addr s
 	w.cmd.Stderr = stderr
 	must(t, w.cmd.Start())
 	must(t, stderr.Close())
+	must(t, inherited.Close())
 	var reading sync.WaitGroup
 	reading.Go(func() { _, _ = io.Copy(w, r) })
 	w.wait = sync.OnceValue(w.cmd.Wait)
