@@ -4,6 +4,8 @@ package sentinel
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"net"
 	"sync"
@@ -19,7 +21,8 @@ import (
 // is closed, and for each that could not be.
 //
 // Serve blocks until ctx ends, and then returns nil: the processes go on without it. It closes l.
-// An error is that of Accept.
+// If it cannot accept connections for a while, it says so in log, and tries again. It returns an
+// error if l was closed before.
 func Serve(ctx context.Context, l *net.UnixListener, configure func(*zkio.Config) error, log io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var wards sync.WaitGroup
@@ -27,25 +30,69 @@ func Serve(ctx context.Context, l *net.UnixListener, configure func(*zkio.Config
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
 	defer stop()
-	shared := &lockedWriter{w: log}
-	for {
+	a := &agent{configure: configure, log: &lockedWriter{w: log}, ends: make(map[string]*tenure)}
+	for fails := 0; ; {
 		conn, err := l.AcceptUnix()
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			if err == nil {
 				_ = conn.Close()
 			}
 			return nil
-		}
-		if err != nil {
-			_ = l.Close()
+		case errors.Is(err, net.ErrClosed):
 			return err
+		case err != nil: // such as too many open files: it passes
+			if fails == 0 {
+				_, _ = fmt.Fprintf(a.log, "holdfast: cannot accept connections for now: %v\n", err)
+			}
+			fails++
+			pause := time.NewTimer(zkio.Backoff(fails, firstPause, time.Second))
+			select {
+			case <-pause.C:
+			case <-ctx.Done():
+			}
+			pause.Stop()
+		default:
+			fails = 0
+			wards.Go(func() { a.attend(ctx, conn) })
 		}
-		wards.Go(func() { attend(ctx, conn, configure, shared) })
+	}
+}
+
+// An agent is the helper of many processes.
+type agent struct {
+	configure func(*zkio.Config) error
+	log       io.Writer
+
+	mu   sync.Mutex // protects what follows
+	ends map[string]*tenure
+}
+
+// A tenure is the time in which a connection is the present one of its Sentinel.
+type tenure struct{ end context.CancelFunc }
+
+// begin makes a connection the present one of the Sentinel: what the one before has told is old.
+func (a *agent) begin(ctx context.Context, id string) (_ context.Context, end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	t := &tenure{cancel}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if before := a.ends[id]; before != nil {
+		before.end()
+	}
+	a.ends[id] = t
+	return ctx, func() {
+		cancel()
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.ends[id] == t {
+			delete(a.ends, id)
+		}
 	}
 }
 
 // attend is the helper of one process.
-func attend(ctx context.Context, conn *net.UnixConn, configure func(*zkio.Config) error, log io.Writer) {
+func (a *agent) attend(ctx context.Context, conn *net.UnixConn) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
 	_ = conn.SetReadDeadline(time.Now().Add(readyTime))
@@ -54,8 +101,11 @@ func attend(ctx context.Context, conn *net.UnixConn, configure func(*zkio.Config
 		return // the process logs why
 	}
 	_ = conn.SetReadDeadline(time.Time{})
+	ctx, end := a.begin(ctx, w.ID)
+	defer end()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	w.hear()
-	w.close(ctx, configure, log)
+	w.close(ctx, a.configure, a.log)
 }
 
 // A lockedWriter lets one goroutine write at a time.

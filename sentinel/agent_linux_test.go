@@ -11,7 +11,9 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/holdfast-go/holdfast/internal/takeover"
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
@@ -108,5 +110,52 @@ func TestF351_Container(t *testing.T) {
 	eventually(t, func() bool { return strings.Contains(said(), "(pid 1) has ended: its session ") })
 	if server.Exists("/n") {
 		t.Error("the session is not closed")
+	}
+}
+
+// An agent ends although a process, which has ended, has left a child that it keeps; and although
+// a client lets reads of the file block that tells of that.
+func TestF351_AgentEndsWhileItWaits(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "agent")
+	_, end := startAgent(t, socket)
+	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: socket, Net: "unixpacket"})
+	must(t, err)
+	process, gone := &link{conn: conn}, ended(t)
+	lifeline, keeper, err := os.Pipe()
+	must(t, err)
+	defer keeper.Close()
+	defer lifeline.Close()
+	must(t, process.send(message{Hello: &hello{Version: version, ID: "x"}}, int(gone.pidfd.Fd()), int(lifeline.Fd())))
+	must(t, process.send(message{Key: 1, Order: &takeover.Order{ID: 1, Timeout: 1, Servers: []string{"127.0.0.1:1"}}}))
+	answer := make([]byte, 100)
+	if n := must1(conn.Read(answer)); string(answer[:n]) != ready {
+		t.Fatalf("the agent says %q", answer[:n])
+	}
+	must(t, syscall.SetNonblock(int(lifeline.Fd()), false))
+	must(t, conn.Close())
+	end() // the test ends only if this does
+}
+
+// A process that connects once more has one helper, not two: what it told before is old.
+func TestF351_ProcessConnectsAgain(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "agent")
+	said, _ := startAgent(t, socket)
+	gone := ended(t)
+	lifeline, keeper, err := os.Pipe() // the agent waits until keeper is closed
+	must(t, err)
+	defer lifeline.Close()
+	for i := range 20 {
+		conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: socket, Net: "unixpacket"})
+		must(t, err)
+		process := &link{conn: conn}
+		must(t, process.send(message{Hello: &hello{Version: version, ID: "x"}}, int(gone.pidfd.Fd()), int(lifeline.Fd())))
+		must(t, process.send(message{Key: 1, Order: &takeover.Order{ID: int64(i + 1), Timeout: 10 * time.Millisecond, Servers: []string{"127.0.0.1:1"}}}))
+		must1(conn.Read(make([]byte, 100)))
+		must(t, conn.Close())
+	}
+	must(t, keeper.Close())
+	eventually(t, func() bool { return strings.Contains(said(), "close session 0x14:") })
+	if n := strings.Count(said(), "close session"); n != 1 {
+		t.Errorf("%d sessions, want the last one:\n%s", n, said())
 	}
 }

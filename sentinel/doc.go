@@ -26,11 +26,13 @@
 //
 // The helper closes the session only when all of these hold:
 //
-//   - The kernel says, by the pidfd of the process, that all its threads have ended. So the locks
-//     of a process that is stopped, frozen, or slow stay its own.
+//   - The kernel says that all threads of the process have ended, by its pidfd, which stands for
+//     this process and no later one of the same number. So the locks of a process that is stopped,
+//     frozen, or slow stay its own.
 //   - The helper's connection to the process has ended. A process that has closed that by
 //     mistake is still protected by the condition before.
-//   - All children that were started with [Sentinel.Keep] have ended.
+//   - All children that were started with [Sentinel.Keep] have ended. But ZooKeeper itself ends the
+//     session one session timeout after the end of the process: they must have ended by then.
 //
 // Children that were started without Keep may live on, and what they do is no longer protected.
 // Writes that the process left in its sockets may still arrive after the next grant, as after

@@ -27,8 +27,9 @@ var (
 // The helper has the servers and the credentials of each Manager from the process. But it cannot be
 // told of Config.TLS and Config.Dialer, which are not data. A program that uses them passes a
 // function that sets both in the helper, where it is called with the Servers and Auth of the
-// Manager whose session is to be closed. It has the environment and the arguments of a helper:
-// what it needs of the program's arguments, it must have from elsewhere.
+// Manager whose session is to be closed. os.Args are not the program's in the helper: pass the
+// function its settings in the environment or in a file. A session that was reached by TLS or a Dialer
+// is not closed if the function sets neither.
 func Main(configure ...func(*zkio.Config) error) {
 	mainCalled.Store(true)
 	configured.Store(len(configure) > 0)

@@ -30,19 +30,21 @@ import (
 // the exit code.
 func helperMain(configure func(*zkio.Config) error) int {
 	// The end of the process may come with signals for all of its service.
-	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE, syscall.SIGTSTP)
+	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE, syscall.SIGTSTP)
 	runtime.GOMAXPROCS(1)
 	debug.SetGCPercent(20)
 	_ = os.WriteFile("/proc/self/comm", []byte(HelperName), 0) // else it is "exe"
 	f := os.NewFile(3, "process")
 	conn, err := net.FileConn(f)
 	_ = f.Close()
-	closeInherited()
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "holdfast: %s is in the environment, but this is no helper of a process: %v\n", marker, err)
+	process, isUnix := conn.(*net.UnixConn)
+	if err != nil || !isUnix {
+		fmt.Fprintf(os.Stderr, "holdfast: %s is in the environment, but this process is no helper of another: unset it\n", marker)
 		return 2
 	}
-	w, err := admit(conn.(*net.UnixConn))
+	_ = os.Unsetenv(marker) // what configure starts is no helper
+	closeInherited()
+	w, err := admit(process)
 	if err != nil {
 		return 1 // the process logs why
 	}
@@ -75,7 +77,12 @@ type ward struct {
 	pidfd    *os.File
 	lifeline *os.File
 	orders   map[uint64]takeover.Order
+	size     map[uint64]int // of the orders, in bytes …
+	total    int            // … and of all together
 }
+
+// mostTold bounds what a process can have a helper remember: some 3,000 sessions.
+const mostTold = 1 << 20
 
 // admit reads what a process says first, and answers. If it returns an error, it has closed conn.
 func admit(conn *net.UnixConn) (*ward, error) {
@@ -83,8 +90,8 @@ func admit(conn *net.UnixConn) (*ward, error) {
 		_, _ = conn.Write([]byte(err.Error()))
 		return nil, oneline.Join(err, conn.Close())
 	}
-	w := &ward{conn: conn, orders: make(map[uint64]takeover.Order)}
-	m, files, err := w.read()
+	w := &ward{conn: conn, orders: make(map[uint64]takeover.Order), size: make(map[uint64]int)}
+	m, _, files, err := w.read()
 	if err != nil {
 		return refuse(err)
 	}
@@ -98,7 +105,7 @@ func admit(conn *net.UnixConn) (*ward, error) {
 }
 
 // read reads a message. Its files are the caller's, if there is no error.
-func (w *ward) read() (m message, files []*os.File, err error) {
+func (w *ward) read() (m message, size int, files []*os.File, err error) {
 	text, control := make([]byte, maxMessage+1), make([]byte, unix.CmsgSpace(4*4))
 	n, controls, flags, _, err := w.conn.ReadMsgUnix(text, control)
 	for errors.Is(err, syscall.ECONNRESET) {
@@ -107,13 +114,15 @@ func (w *ward) read() (m message, files []*os.File, err error) {
 		n, controls, flags, _, err = w.conn.ReadMsgUnix(text, control)
 	}
 	if err != nil {
-		return m, nil, err
+		return m, 0, nil, err
 	}
 	files, err = filesIn(control[:controls])
 	switch {
 	case err != nil:
 	case flags&unix.MSG_TRUNC != 0:
 		err = fmt.Errorf("a message of more than %d bytes", maxMessage)
+	case flags&unix.MSG_CTRUNC != 0:
+		err = errors.New("it has no room for more open files: raise its limit (ulimit -n)")
 	default:
 		err = json.Unmarshal(text[:n], &m)
 	}
@@ -121,7 +130,7 @@ func (w *ward) read() (m message, files []*os.File, err error) {
 		closeAll(files)
 		files = nil
 	}
-	return m, files, err
+	return m, n, files, err
 }
 
 // filesIn returns the files that come with a message.
@@ -151,15 +160,22 @@ func closeAll(files []*os.File) {
 func (w *ward) hear() {
 	defer w.conn.Close()
 	for {
-		m, files, err := w.read()
+		m, size, files, err := w.read()
 		closeAll(files) // none belong to it
 		switch {
 		case err != nil:
 			return
 		case m.Order != nil:
-			w.orders[m.Key] = *m.Order
+			if w.total += size - w.size[m.Key]; w.total > mostTold {
+				_, _ = fmt.Fprintf(w.conn, "a process may have at most %d bytes of sessions", mostTold)
+				clear(w.orders)
+				return
+			}
+			w.orders[m.Key], w.size[m.Key] = *m.Order, size
 		case m.Forget:
+			w.total -= w.size[m.Key]
 			delete(w.orders, m.Key)
+			delete(w.size, m.Key)
 		}
 	}
 }
@@ -168,7 +184,17 @@ func (w *ward) hear() {
 // ends.
 func (w *ward) close(ctx context.Context, configure func(*zkio.Config) error, log io.Writer) {
 	defer w.forget()
-	if len(w.orders) == 0 || !w.awaitEnd(ctx) {
+	if len(w.orders) == 0 {
+		return
+	}
+	say := func(format string, args ...any) {
+		line := fmt.Sprintf(format, args...)
+		_, _ = fmt.Fprintf(log, "%s holdfast: %q (pid %d) %s\n", time.Now().Format("2006-01-02T15:04:05.000Z07:00"), w.Name, w.PID, line)
+	}
+	if err := w.awaitEnd(ctx); err != nil {
+		if ctx.Err() == nil {
+			say("cannot be watched, so its sessions are not closed when it ends: %v", err)
+		}
 		return
 	}
 	began := time.Now()
@@ -179,47 +205,55 @@ func (w *ward) close(ctx context.Context, configure func(*zkio.Config) error, lo
 	case <-ctx.Done():
 		return
 	}
-	say := func(format string, args ...any) {
-		line := fmt.Sprintf(format, args...)
-		_, _ = fmt.Fprintf(log, "%s holdfast: %q (pid %d) has ended: %s\n", time.Now().Format("2006-01-02T15:04:05.000Z07:00"), w.Name, w.PID, line)
-	}
 	var closing sync.WaitGroup
 	for _, o := range w.orders {
 		closing.Go(func() {
 			if err := o.Close(ctx, configure); err != nil {
-				say("its session could not be closed, so ZooKeeper frees its locks %v from now at the latest: %v", o.Timeout, err)
+				say("has ended: its session could not be closed, so ZooKeeper frees its locks %v from now at the latest: %v", o.Timeout, err)
 				return
 			}
-			say("its session %#x is closed after %v, and its locks are free", o.ID, time.Since(began).Round(time.Millisecond))
+			say("has ended: its session %#x is closed after %v, and its locks are free", o.ID, time.Since(began).Round(time.Millisecond))
 		})
 	}
 	closing.Wait()
 }
 
-// awaitEnd waits until the process and all children that it keeps have ended. It reports false if ctx
-// ends before. The end of the connection does not show that: the process may have closed it.
-func (w *ward) awaitEnd(ctx context.Context) bool {
+// awaitEnd waits until the process and all children that it keeps have ended. It returns an error if
+// ctx ends before. The end of the connection does not show that: the process may have closed it.
+func (w *ward) awaitEnd(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, w.forget)
 	defer stop()
-	raw, err := w.pidfd.SyscallConn()
+	// The file is readable when all threads of the process have ended.
+	if err := awaitEvent(w.pidfd, unix.POLLIN); err != nil {
+		return err
+	}
+	// The process and its children have the other end of this one.
+	if err := awaitEvent(w.lifeline, unix.POLLHUP); err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+// awaitEvent waits until the system reports the event for a file, or until the file is closed. It
+// does not read: the process has the file, too, and may let reads of it block.
+func awaitEvent(f *os.File, event int16) error {
+	raw, err := f.SyscallConn()
 	if err != nil {
-		return false
+		return err
 	}
-	gone := false
+	var polling error
 	err = raw.Read(func(fd uintptr) bool {
-		polled := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-		_, err := unix.Poll(polled, 0)
-		for err == unix.EINTR {
-			_, err = unix.Poll(polled, 0)
+		polled := []unix.PollFd{{Fd: int32(fd), Events: event}}
+		_, polling = unix.Poll(polled, 0)
+		for polling == unix.EINTR {
+			_, polling = unix.Poll(polled, 0)
 		}
-		gone = err == nil && polled[0].Revents&unix.POLLIN != 0
-		return gone
+		return polling != nil || polled[0].Revents&event != 0
 	})
-	if err != nil || !gone {
-		return false
+	if err != nil {
+		return err
 	}
-	_, err = io.Copy(io.Discard, w.lifeline) // nothing is written
-	return err == nil && ctx.Err() == nil
+	return polling
 }
 
 // forget closes what the ward has of the process.

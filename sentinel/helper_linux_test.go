@@ -72,8 +72,8 @@ func TestF347_ProcessEndsAtOnce(t *testing.T) {
 			if got := w.orders[1]; len(w.orders) != 1 || got.ID != order.ID {
 				t.Errorf("the helper knows %v", w.orders)
 			}
-			if !w.awaitEnd(context.Background()) {
-				t.Error("the helper takes the process for a living one")
+			if err := w.awaitEnd(context.Background()); err != nil {
+				t.Errorf("the helper takes the process for a living one: %v", err)
 			}
 		})
 	}

@@ -31,8 +31,14 @@ type self struct {
 
 func newSelf() (*self, error) {
 	pidfd, err := unix.PidfdOpen(os.Getpid(), 0)
-	if err != nil {
-		return nil, fmt.Errorf("this system has no pidfds, which Linux has since 5.3: %w: %w", errors.ErrUnsupported, err)
+	switch {
+	case err == nil:
+	case errors.Is(err, unix.ENOSYS):
+		return nil, fmt.Errorf("this system has no pidfds, which Linux has since 5.3: %w", errors.ErrUnsupported)
+	case errors.Is(err, unix.EPERM):
+		return nil, fmt.Errorf("this process may not call pidfd_open: allow it in the seccomp profile: %w", errors.ErrUnsupported)
+	default:
+		return nil, fmt.Errorf("pidfd_open: %w", err)
 	}
 	end, keeper, err := os.Pipe()
 	if err != nil {
@@ -44,7 +50,15 @@ func newSelf() (*self, error) {
 // fds returns what goes with a hello.
 func (s *self) fds() []int { return []int{int(s.pidfd.Fd()), int(s.end.Fd())} }
 
-func (s *self) keep(cmd *exec.Cmd) { cmd.ExtraFiles = append(cmd.ExtraFiles, s.keeper) }
+// keep gives the command a keeper of its own: a program may close cmd.ExtraFiles once it has started.
+func (s *self) keep(cmd *exec.Cmd) error {
+	fd, err := unix.FcntlInt(s.keeper.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	cmd.ExtraFiles = append(cmd.ExtraFiles, os.NewFile(uintptr(fd), "keeper")) // closed with cmd, at the latest
+	return nil
+}
 
 func (s *self) close() {
 	for _, f := range []*os.File{s.pidfd, s.end, s.keeper} {
@@ -70,7 +84,7 @@ func newLink(agent string) (*link, error) {
 	if agent != "" {
 		conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: agent, Net: "unixpacket"})
 		if err != nil {
-			return nil, fmt.Errorf("no agent at %s: %w", agent, err)
+			return nil, fmt.Errorf("no agent: start holdfast agent --socket %s: %w", agent, err)
 		}
 		return &link{conn: conn}, nil
 	}
@@ -86,7 +100,7 @@ func newLink(agent string) (*link, error) {
 		return nil, err
 	}
 	l := &link{conn: conn.(*net.UnixConn), cmd: exec.Command(program())}
-	// Without the program's name, which a pkill of the program may match.
+	// Not the program's name: pkill -f of the program would end the helper as well.
 	l.cmd.Args = []string{HelperName, strconv.Itoa(os.Getpid())}
 	l.cmd.Env = append(os.Environ(), marker+"=1")
 	l.cmd.Stderr = os.Stderr
@@ -118,7 +132,15 @@ func programName() string {
 
 // send sends a message, and files with it. It does not wait: a helper that reads nothing is of no
 // use.
-func (l *link) send(m message, fds ...int) error {
+func (l *link) send(m message, fds ...int) error { return l.sendOr(m, fds, false) }
+
+// sendPatiently is like send, but waits while the system has no room for a message.
+func (l *link) sendPatiently(m message) error {
+	_ = l.conn.SetWriteDeadline(time.Now().Add(readyTime))
+	return l.sendOr(m, nil, true)
+}
+
+func (l *link) sendOr(m message, fds []int, wait bool) error {
 	text, err := json.Marshal(m)
 	switch {
 	case err != nil:
@@ -137,9 +159,17 @@ func (l *link) send(m message, fds ...int) error {
 	var sent error
 	err = raw.Write(func(fd uintptr) bool {
 		sent = unix.Sendmsg(int(fd), text, rights, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
-		return true
+		return !wait || sent != unix.EAGAIN
 	})
-	return oneline.Join(err, sent)
+	switch {
+	case err != nil:
+		return fmt.Errorf("tell the helper: %w", err)
+	case sent == unix.EAGAIN:
+		return errors.New("it reads nothing of what it is told")
+	case sent != nil:
+		return fmt.Errorf("tell the helper: %w", sent)
+	}
+	return nil
 }
 
 // wait returns when the helper has ended, with a reason. It calls ready when the helper says
@@ -156,7 +186,9 @@ func (l *link) wait(began func()) error {
 	case err == nil:
 		began()
 		_ = l.conn.SetReadDeadline(time.Time{})
-		_, err = l.conn.Read(said) // it says nothing more
+		if n, err = l.conn.Read(said); err == nil { // it says nothing more, unless it gives up
+			return fmt.Errorf("it gives up: %s", said[:n])
+		}
 	}
 	if l.failing.Do(func() {}); l.failed != nil {
 		return l.failed

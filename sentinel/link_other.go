@@ -23,19 +23,20 @@ func newSelf() (*self, error) {
 	return nil, fmt.Errorf("not on %s, but only on Linux, where the kernel tells for certain that a process has ended: %w", runtime.GOOS, errors.ErrUnsupported)
 }
 
-func (*self) fds() []int     { return nil }
-func (*self) keep(*exec.Cmd) {}
-func (*self) close()         {}
+func (*self) fds() []int           { return nil }
+func (*self) keep(*exec.Cmd) error { return errors.ErrUnsupported }
+func (*self) close()               {}
 
 type link struct{}
 
-func newLink(string) (*link, error)      { return nil, errors.ErrUnsupported }
-func programName() string                { return "" }
-func (*link) send(message, ...int) error { return errors.ErrUnsupported }
-func (*link) wait(func()) error          { return errors.ErrUnsupported }
-func (*link) fail(error)                 {}
-func (*link) end()                       {}
-func (*link) leave()                     {}
+func newLink(string) (*link, error)       { return nil, errors.ErrUnsupported }
+func programName() string                 { return "" }
+func (*link) send(message, ...int) error  { return errors.ErrUnsupported }
+func (*link) sendPatiently(message) error { return errors.ErrUnsupported }
+func (*link) wait(func()) error           { return errors.ErrUnsupported }
+func (*link) fail(error)                  {}
+func (*link) end()                        {}
+func (*link) leave()                      {}
 
 // Serve returns an error that wraps [errors.ErrUnsupported].
 func Serve(_ context.Context, l *net.UnixListener, _ func(*zkio.Config) error, _ io.Writer) error {

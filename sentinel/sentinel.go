@@ -3,11 +3,14 @@
 package sentinel
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,6 +21,8 @@ import (
 // ErrNoMain is returned by Start if Main was not called: the helper would be this program, started
 // once more to do its work once more.
 var ErrNoMain = errors.New("call sentinel.Main first in main: the helper is this program, started once more")
+
+var errClosed = errors.New("sentinel: closed")
 
 // A Config configures a Sentinel. The zero value works.
 type Config struct {
@@ -53,23 +58,26 @@ const (
 // Managers it has. All methods may be called concurrently, and none blocks but Close.
 type Sentinel struct {
 	cfg  Config
+	id   string // see hello
 	self *self
 
 	stopping chan struct{}  // closed by Close
 	running  sync.WaitGroup // run's goroutine
 
-	mu       sync.Mutex // protects what follows. Messages are sent under it, which does not wait
+	mu       sync.Mutex // protects what follows. Messages to link are sent under it, which does not wait
 	sessions map[any]session
-	keys     uint64
-	link     *link // nil while there is no helper, and once closed
-	err      error // why there is none
+	count    uint64 // of keys and versions
+	link     *link  // of a helper that knows all sessions; nil while there is none, and once closed
+	newcomer *link  // of a helper that is being told
+	err      error  // why there is no helper
 	closed   bool
 }
 
 // A session is what the helper has to know of one client.
 type session struct {
-	key   uint64 // of the client, among this process's
-	order takeover.Order
+	key     uint64 // of the client, among this process's
+	version uint64 // of order, among all that were told
+	order   takeover.Order
 }
 
 // A message is what a process tells its helper. One field but Key is set.
@@ -82,8 +90,9 @@ type message struct {
 
 // hello says what the process is.
 type hello struct {
-	Version int // of the messages
-	PID     int // for people: of the process, in its own namespace
+	Version int    // of the messages
+	ID      string // of the Sentinel: a link of it replaces the one before
+	PID     int    // for people: of the process, in its own namespace
 	Name    string
 	Delay   time.Duration
 }
@@ -95,7 +104,7 @@ const ready = "ready"
 
 // Start starts the helper, which takes some milliseconds. If the helper cannot be started, or
 // ends, the Sentinel logs that once, and tries again and again, with growing pauses of 30 s at
-// most. The process goes on meanwhile, and is as well off as without one.
+// most. The process goes on meanwhile: if it is killed then, its locks stay for the session timeout.
 //
 // Start fails with ErrNoMain if Main was not called, unless there is an agent, and with
 // [errors.ErrUnsupported] if the system cannot tell for certain when a process has ended: other
@@ -117,7 +126,7 @@ func Start(cfg Config) (*Sentinel, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sentinel: start: %w", err)
 	}
-	s := &Sentinel{cfg: cfg, self: own, sessions: make(map[any]session), stopping: make(chan struct{})}
+	s := &Sentinel{cfg: cfg, id: rand.Text(), self: own, sessions: make(map[any]session), stopping: make(chan struct{})}
 	l := s.connect()
 	s.running.Go(func() { s.run(l) })
 	return s, nil
@@ -134,12 +143,15 @@ func (s *Sentinel) run(l *link) {
 					s.cfg.Logger.Info("the sentinel runs again: if this process is killed, its locks are free at once")
 				}
 			})
-			s.lost(l, err)
+			if s.lost(l, err) {
+				return
+			}
 			if time.Since(began) > calmTime {
 				fails, told = 0, false
 			}
 		}
 		if s.isClosed() {
+			s.leaveLast()
 			return
 		}
 		if !told {
@@ -152,54 +164,120 @@ func (s *Sentinel) run(l *link) {
 		case <-s.stopping:
 		}
 		pause.Stop()
-		l = s.connect()
+		if !s.isClosed() {
+			l = s.connect()
+		}
 	}
 }
 
-// connect starts a helper and tells it of the sessions. It returns nil if that failed, or if s is
-// closed.
+// connect starts a helper and tells it of the sessions. It returns nil if that failed.
 func (s *Sentinel) connect() *link {
-	if s.isClosed() {
-		return nil
-	}
-	l, err := newLink(s.cfg.Agent)
+	l, err := s.newLink()
 	if err == nil {
-		err = l.send(message{Hello: &hello{version, os.Getpid(), programName(), s.cfg.Delay}}, s.self.fds()...)
-		if err != nil {
-			l.end()
+		if err = s.brief(l); err == nil {
+			return l
 		}
+		l.end()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case err != nil:
-		s.err = err
-		return nil
-	case s.closed:
-		l.end() // it knows of no session
-		return nil
-	}
-	s.link, s.err = l, nil
-	for _, c := range s.sessions {
-		s.sendLocked(message{Key: c.key, Order: &c.order})
-	}
-	return l
+	s.newcomer, s.err = nil, err
+	return nil
 }
 
-// lost notes that a helper has ended, or is of no use.
-func (s *Sentinel) lost(l *link, err error) {
+// newLink starts a helper, which knows no session yet.
+func (s *Sentinel) newLink() (*link, error) {
+	l, err := newLink(s.cfg.Agent)
+	if err != nil {
+		return nil, err
+	}
+	h := message{Hello: &hello{Version: version, ID: s.id, PID: os.Getpid(), Name: programName(), Delay: s.cfg.Delay}}
+	if err := l.send(h, s.self.fds()...); err != nil {
+		l.end()
+		return nil, err
+	}
+	return l, nil
+}
+
+// brief tells a helper of the sessions. There may be more than the system keeps for a helper that is
+// just starting, so this waits for it, and not under mu. When nothing is left to tell, the helper
+// is the one that Tell and Forget send to.
+func (s *Sentinel) brief(l *link) error {
+	known := make(map[any]session)
+	for {
+		s.mu.Lock()
+		s.newcomer = l
+		var news []message
+		for client, c := range s.sessions {
+			if known[client].version != c.version {
+				known[client] = c
+				news = append(news, message{Key: c.key, Order: &c.order})
+			}
+		}
+		for client, c := range known {
+			if _, present := s.sessions[client]; !present {
+				delete(known, client)
+				news = append(news, message{Key: c.key, Forget: true})
+			}
+		}
+		closed := s.closed
+		if len(news) == 0 && !closed {
+			s.link, s.newcomer, s.err = l, nil, nil
+		}
+		s.mu.Unlock()
+		switch {
+		case closed:
+			return errClosed
+		case len(news) == 0:
+			return nil
+		}
+		for _, m := range news {
+			if err := l.sendPatiently(m); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// lost notes that a helper has ended, or is of no use. It reports whether the helper was left alone to
+// close what is left when this process has ended.
+func (s *Sentinel) lost(l *link, err error) (left bool) {
 	s.mu.Lock()
-	closed := s.closed
-	if !closed {
+	if !s.closed {
 		s.link, s.err = nil, err
 	}
-	leave := closed && len(s.sessions) > 0
+	left = s.closed && len(s.sessions) > 0 && errors.Is(err, errClosed)
 	s.mu.Unlock()
-	if leave {
+	if left {
 		l.leave()
+	} else {
+		l.end()
+	}
+	return left
+}
+
+// leaveLast starts a helper for the sessions that are left when s is closed while there was none.
+func (s *Sentinel) leaveLast() {
+	s.mu.Lock()
+	sessions := slices.Collect(maps.Values(s.sessions)) // nothing changes any more
+	s.mu.Unlock()
+	if len(sessions) == 0 {
 		return
 	}
-	l.end()
+	l, err := s.newLink()
+	for _, c := range sessions {
+		if err == nil {
+			err = l.sendPatiently(message{Key: c.key, Order: &c.order})
+		}
+	}
+	if err != nil {
+		s.cfg.Logger.Warn("no sentinel could be left behind, so this process's locks stay until the session times out", "cause", err)
+		if l != nil {
+			l.end()
+		}
+		return
+	}
+	l.leave()
 }
 
 // sendLocked sends a message to the helper, if there is one. One that does not read what it is sent
@@ -216,11 +294,11 @@ func (s *Sentinel) sendLocked(m message) {
 // Tell says that t is the present session of a client of ZooKeeper in this process, which the helper
 // is to close when the process has ended. It replaces the client's session before. A Manager with
 // this Sentinel calls it; a program that has a zkio.Client of its own calls it as Established of
-// its zkio.Config. client is any value that stands for the client, such as a pointer. Tell uses
-// Servers and Auth of cfg.
+// its zkio.Config. client stands for the client: a pointer, or another value that can be the key of a
+// map. Tell uses Servers and Auth of cfg.
 //
-// When Tell returns, the kernel has the message: the helper gets it even if this process is killed
-// at once.
+// When Tell returns and there is a helper, the kernel has the message: the helper gets it even if
+// this process is killed at once.
 func (s *Sentinel) Tell(client any, cfg zkio.Config, t zkio.Ticket) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -228,11 +306,11 @@ func (s *Sentinel) Tell(client any, cfg zkio.Config, t zkio.Ticket) {
 		return
 	}
 	c := s.sessions[client]
-	if c.key == 0 {
-		s.keys++
-		c.key = s.keys
+	s.count++
+	if c.version = s.count; c.key == 0 {
+		c.key = s.count
 	}
-	c.order = takeover.New(cfg.Servers, cfg.Auth, t)
+	c.order = takeover.New(cfg, t)
 	s.sessions[client] = c
 	s.sendLocked(message{Key: c.key, Order: &c.order})
 }
@@ -251,9 +329,25 @@ func (s *Sentinel) Forget(client any) {
 }
 
 // Keep makes the helper also wait for the end of a command, which works on what the locks of this
-// process protect, and may survive it. Call it before cmd.Start. The command inherits an open
-// file, and with it each descendant that does not close it: the helper waits for all of them.
-func (s *Sentinel) Keep(cmd *exec.Cmd) { s.self.keep(cmd) }
+// process protect, and may survive it. Call it before cmd.Start. The command inherits an open file,
+// the last of cmd.ExtraFiles, and with it each descendant that does not close it: the helper waits
+// for all of them. A command that closes all files, as sudo does, is not kept.
+//
+// Keep does not extend the session: ZooKeeper ends it when it has not heard of this process for the
+// session timeout, even while a kept command lives. So the command must have ended by then.
+//
+// After Close, Keep returns an error and does nothing.
+func (s *Sentinel) Keep(cmd *exec.Cmd) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return errClosed
+	}
+	if err := s.self.keep(cmd); err != nil {
+		return fmt.Errorf("sentinel: keep %s: %w", cmd.Path, err)
+	}
+	return nil
+}
 
 // Err returns nil if the helper runs, as far as this process knows, and otherwise why not. After
 // Close it returns an error.
@@ -261,13 +355,14 @@ func (s *Sentinel) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return errors.New("sentinel: closed")
+		return errClosed
 	}
 	return s.err
 }
 
-// Close ends the helper. If there are sessions that no server has confirmed to be closed, the
-// helper stays and closes them when this process has ended.
+// Close ends the helper. If there are sessions that no server has confirmed to be closed, a helper
+// stays and closes them when this process has ended. Close blocks for as long as Config.Logger does,
+// and for some milliseconds.
 func (s *Sentinel) Close() {
 	s.mu.Lock()
 	if s.closed {
@@ -276,12 +371,14 @@ func (s *Sentinel) Close() {
 		return
 	}
 	s.closed = true
-	l := s.link
+	links := []*link{s.link, s.newcomer}
 	s.link = nil
 	close(s.stopping)
 	s.mu.Unlock()
-	if l != nil {
-		l.fail(errors.New("closed"))
+	for _, l := range links {
+		if l != nil {
+			l.fail(errClosed)
+		}
 	}
 	s.running.Wait()
 	s.self.close()

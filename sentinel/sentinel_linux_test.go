@@ -115,6 +115,9 @@ func TestF348_ChildLives(t *testing.T) {
 				w := startWard(t, server, addr)
 				file := filepath.Join(t.TempDir(), "lives")
 				must(t, os.WriteFile(file, nil, 0o600))
+				if word == "keep" { // and another before, which ends at once
+					w.tell("keep "+file+"-not", "started")
+				}
 				w.tell(word+" "+file, "started")
 				if helperDies {
 					must(t, syscall.Kill(w.helper(), syscall.SIGKILL))
@@ -165,6 +168,20 @@ func TestF349_HelperFails(t *testing.T) {
 			w.kill()
 			w.awaitClosed(server)
 		})
+	}
+}
+
+// There can be more sessions than the system keeps for a helper that is just starting.
+func TestF349_ManySessions(t *testing.T) {
+	server, addr := serve(t)
+	w := startWard(t, server, addr)
+	w.tell("many", "told")
+	must(t, syscall.Kill(w.helper(), syscall.SIGKILL))
+	eventually(t, func() bool { return strings.Contains(w.said(), "the sentinel runs again") })
+	w.kill()
+	w.awaitClosed(server)
+	if n := strings.Count(w.said(), "the sentinel does not run"); n != 1 {
+		t.Errorf("it was logged %d times that there is no helper", n)
 	}
 }
 
@@ -245,6 +262,17 @@ func TestF350_CloseIsNotConfirmed(t *testing.T) {
 	w.awaitClosed(server)
 }
 
+// A Sentinel is closed while it has no helper, and a session is left: a last helper is started.
+func TestF350_ClosedWithoutHelper(t *testing.T) {
+	server, addr := serve(t)
+	w := startWard(t, server, addr)
+	must(t, syscall.Kill(w.helper(), syscall.SIGKILL))
+	eventually(t, func() bool { return strings.Contains(w.said(), "the sentinel does not run") })
+	w.tell("lasts", "closed")
+	w.kill()
+	w.awaitClosed(server)
+}
+
 // No server can be reached: the helper says so, and when ZooKeeper will have ended the session.
 func TestF350_NoServer(t *testing.T) {
 	server, addr := serve(t)
@@ -276,6 +304,16 @@ func TestStartWithoutMain(t *testing.T) {
 	must(t, err)
 	if want := "sentinel: start: " + ErrNoMain.Error() + "\n"; string(out) != want {
 		t.Errorf("Start says %q, want %q", out, want)
+	}
+}
+
+func TestKeepAfterClose(t *testing.T) {
+	s, err := Start(Config{})
+	must(t, err)
+	s.Close()
+	cmd := exec.Command("true")
+	if err := s.Keep(cmd); err == nil || len(cmd.ExtraFiles) > 0 {
+		t.Errorf("Keep after Close: %v, %v", err, cmd.ExtraFiles)
 	}
 }
 

@@ -142,17 +142,33 @@ func wardMain(addr string) error {
 		case "keep", "start": // a child, which ends when the file cannot be found any more
 			child := exec.Command("sh", "-c", `while [ -e "$0" ]; do sleep 0.01; done`, rest)
 			if word == "keep" {
-				s.Keep(child)
+				if err := s.Keep(child); err != nil {
+					return err
+				}
 			}
 			if err := child.Start(); err != nil {
 				return err
 			}
+			for _, f := range child.ExtraFiles { // as programs do with theirs
+				_ = f.Close()
+			}
 			fmt.Println("started")
 		case "tell": // more than the helper's end of the connection can take
-			for range 10_000 {
+			for s.Err() == nil {
 				s.Tell("client", cfg, c.Session().Ticket())
 			}
 			fmt.Println("told")
+		case "many": // sessions, more than the system keeps for a helper that is just starting
+			for i := range 1000 {
+				s.Tell(i, zkio.Config{Servers: []string{"127.0.0.1:1"}}, zkio.Ticket{ID: int64(i + 1), Timeout: 10 * time.Millisecond})
+				if i%50 == 0 {
+					<-time.After(10 * time.Millisecond) // until the helper has read them
+				}
+			}
+			fmt.Println("told")
+		case "lasts": // Tells that are left when the Sentinel is closed without a helper
+			s.Close()
+			fmt.Println("closed")
 		case "again": // once the session has ended
 			for {
 				if err := c.Session().CreateEphemeral("/again", nil, nil); err == nil {

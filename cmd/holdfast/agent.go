@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/holdfast-go/holdfast/sentinel"
@@ -58,14 +59,20 @@ func (c *agentCmd) Run(a *app) error {
 // listenUnix makes a socket with these permissions. One that an agent has left behind when it was
 // killed is replaced.
 func listenUnix(path string, mode os.FileMode) (*net.UnixListener, error) {
+	if strings.HasPrefix(path, "@") {
+		return nil, fmt.Errorf("%s: an abstract socket has no permissions: name a file", path)
+	}
 	addr := &net.UnixAddr{Name: path, Net: "unixpacket"}
 	l, err := net.ListenUnix("unixpacket", addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
+		if info, err := os.Lstat(path); err != nil || info.Mode().Type() != os.ModeSocket {
+			return nil, fmt.Errorf("%s exists and is no socket: choose another path", path)
+		}
 		if conn, dialing := net.DialUnix("unixpacket", nil, addr); dialing == nil {
 			_ = conn.Close()
 			return nil, fmt.Errorf("another agent listens: %w", err)
 		} else if !errors.Is(dialing, syscall.ECONNREFUSED) {
-			return nil, err // it is no socket, or not ours
+			return nil, err // it is not one of ours
 		}
 		if err := os.Remove(path); err != nil {
 			return nil, err

@@ -37,6 +37,23 @@ func wardMain() {
 	select {}
 }
 
+// What is no socket of an agent's is not removed.
+func TestAgentKeepsFiles(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		return
+	}
+	file := filepath.Join(t.TempDir(), "precious")
+	writeFile(t, file, "precious")
+	for _, socket := range []string{file, filepath.Dir(file)} {
+		if _, stderr, code := do(t, "agent", "--socket", socket); code != exitFailure || !strings.Contains(stderr, "is no socket: choose another path") {
+			t.Errorf("exit code %d, %s", code, stderr)
+		}
+	}
+	if text, err := os.ReadFile(file); err != nil || string(text) != "precious" {
+		t.Errorf("the file has %q, %v", text, err)
+	}
+}
+
 // An agent closes the session of a process that is killed: the lock is free at once. An agent that
 // was killed is replaced by the next, which uses the socket that it has left behind.
 func TestF351_Agent(t *testing.T) {

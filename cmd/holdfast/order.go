@@ -42,7 +42,7 @@ type closing struct {
 
 // newClosing returns what closes a session of these servers.
 func newClosing(c connection, t zkio.Ticket) *closing {
-	return &closing{takeover.New(c.servers, c.auth, t), c.secrets}
+	return &closing{takeover.New(zkio.Config{Servers: c.servers, Auth: c.auth, TLS: c.tls}, t), c.secrets}
 }
 
 // close closes the session. It gives up after a session timeout, or when ctx ends.

@@ -5,6 +5,7 @@ package takeover
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -20,7 +21,12 @@ type Order struct {
 	ID       int64 // of the session
 	Timeout  time.Duration
 	Password []byte
+	// Secure says that the process has reached the servers by TLS, or by a Dialer of its own,
+	// which are not in an Order. What closes the session must not send its password in clear.
+	Secure bool `json:",omitempty"`
 }
+
+var errPlain = errors.New("the process used TLS, or a Dialer: set TLS or Dialer in the function that sentinel.Main has, or give the agent the flags for TLS")
 
 // credentials are a zkio.Auth, which does not marshal its secret.
 type credentials struct {
@@ -28,10 +34,10 @@ type credentials struct {
 	Data   []byte
 }
 
-// New returns what closes a session of these servers.
-func New(servers []string, auth []zkio.Auth, t zkio.Ticket) Order {
-	o := Order{Servers: servers, ID: t.ID, Timeout: t.Timeout, Password: t.Password}
-	for _, a := range auth {
+// New returns what closes a session of a client with that configuration.
+func New(cfg zkio.Config, t zkio.Ticket) Order {
+	o := Order{Servers: cfg.Servers, ID: t.ID, Timeout: t.Timeout, Password: t.Password, Secure: cfg.TLS != nil || cfg.Dialer != nil}
+	for _, a := range cfg.Auth {
 		o.Auth = append(o.Auth, credentials(a))
 	}
 	return o
@@ -49,6 +55,9 @@ func (o Order) Close(ctx context.Context, configure func(*zkio.Config) error) er
 		if err := configure(&cfg); err != nil {
 			return err
 		}
+	}
+	if o.Secure && cfg.TLS == nil && cfg.Dialer == nil {
+		return errPlain
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()
