@@ -4,11 +4,13 @@ package sentinel
 
 import (
 	"context"
+	"errors"
 	"net"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -104,5 +106,18 @@ func TestF349_HelperRefuses(t *testing.T) {
 				t.Errorf("the process is told %q, want %q", err, tt.want)
 			}
 		})
+	}
+}
+
+// The time for which one message waits for room is none for the next.
+func TestSendWithin(t *testing.T) {
+	process, _ := socketPair(t)
+	must(t, process.sendWithin(time.Millisecond, message{Key: 1, Forget: true}))
+	<-time.After(5 * time.Millisecond)
+	must(t, process.send(message{Key: 1, Forget: true}))
+	for process.send(message{Key: 1, Forget: true}) == nil { // until there is no room
+	}
+	if err := process.sendWithin(time.Millisecond, message{Key: 1, Forget: true}); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("without room: %v", err)
 	}
 }

@@ -134,9 +134,10 @@ func programName() string {
 // use.
 func (l *link) send(m message, fds ...int) error { return l.sendOr(m, fds, false) }
 
-// sendPatiently is like send, but waits while the system has no room for a message.
-func (l *link) sendPatiently(m message) error {
-	_ = l.conn.SetWriteDeadline(time.Now().Add(readyTime))
+// sendWithin is like send, but waits for so long while the system has no room for a message.
+func (l *link) sendWithin(d time.Duration, m message) error {
+	_ = l.conn.SetWriteDeadline(time.Now().Add(d))
+	defer func() { _ = l.conn.SetWriteDeadline(time.Time{}) }() // else it would end each send after it
 	return l.sendOr(m, nil, true)
 }
 
@@ -180,7 +181,11 @@ func (l *link) wait(began func()) error {
 	n, err := l.conn.Read(said)
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return fmt.Errorf("it said nothing for %v: does main begin with sentinel.Main()?", readyTime)
+		why := "does main begin with sentinel.Main()?"
+		if l.cmd == nil {
+			why = "is the agent stopped?"
+		}
+		return fmt.Errorf("it said nothing for %v: %s", readyTime, why)
 	case err == nil && string(said[:n]) != ready:
 		return fmt.Errorf("it refuses: %s", said[:n])
 	case err == nil:

@@ -12,6 +12,7 @@ import (
 	"net"
 	"os/exec"
 	"runtime"
+	"time"
 
 	"github.com/holdfast-go/holdfast/zkio"
 )
@@ -29,14 +30,14 @@ func (*self) close()               {}
 
 type link struct{}
 
-func newLink(string) (*link, error)       { return nil, errors.ErrUnsupported }
-func programName() string                 { return "" }
-func (*link) send(message, ...int) error  { return errors.ErrUnsupported }
-func (*link) sendPatiently(message) error { return errors.ErrUnsupported }
-func (*link) wait(func()) error           { return errors.ErrUnsupported }
-func (*link) fail(error)                  {}
-func (*link) end()                        {}
-func (*link) leave()                      {}
+func newLink(string) (*link, error)                   { return nil, errors.ErrUnsupported }
+func programName() string                             { return "" }
+func (*link) send(message, ...int) error              { return errors.ErrUnsupported }
+func (*link) sendWithin(time.Duration, message) error { return errors.ErrUnsupported }
+func (*link) wait(func()) error                       { return errors.ErrUnsupported }
+func (*link) fail(error)                              {}
+func (*link) end()                                    {}
+func (*link) leave()                                  {}
 
 // Serve returns an error that wraps [errors.ErrUnsupported].
 func Serve(_ context.Context, l *net.UnixListener, _ func(*zkio.Config) error, _ io.Writer) error {

@@ -146,6 +146,7 @@ func (s *Sentinel) run(l *link) {
 			if s.lost(l, err) {
 				return
 			}
+			l = nil
 			if time.Since(began) > calmTime {
 				fails, told = 0, false
 			}
@@ -232,7 +233,7 @@ func (s *Sentinel) brief(l *link) error {
 			return nil
 		}
 		for _, m := range news {
-			if err := l.sendPatiently(m); err != nil {
+			if err := l.sendWithin(readyTime, m); err != nil {
 				return err
 			}
 		}
@@ -267,7 +268,7 @@ func (s *Sentinel) leaveLast() {
 	l, err := s.newLink()
 	for _, c := range sessions {
 		if err == nil {
-			err = l.sendPatiently(message{Key: c.key, Order: &c.order})
+			err = l.sendWithin(readyTime, message{Key: c.key, Order: &c.order})
 		}
 	}
 	if err != nil {
