@@ -69,24 +69,32 @@ type agent struct {
 }
 
 // A tenure is the time in which a connection is the present one of its Sentinel.
-type tenure struct{ end context.CancelFunc }
+type tenure struct {
+	link uint64 // see hello
+	end  context.CancelFunc
+}
 
-// begin makes a connection the present one of the Sentinel: what the one before has told is old.
-func (a *agent) begin(ctx context.Context, id string) (_ context.Context, end func()) {
+// begin makes a connection the present one of its Sentinel, and ends those before: what they have told
+// is old. A process may have made several while the agent was stopped.
+func (a *agent) begin(ctx context.Context, h hello) (_ context.Context, end func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	t := &tenure{cancel}
+	t := &tenure{h.Link, cancel}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if before := a.ends[id]; before != nil {
+	switch before := a.ends[h.ID]; {
+	case before != nil && before.link > t.link:
+		cancel()
+		return ctx, cancel
+	case before != nil:
 		before.end()
 	}
-	a.ends[id] = t
+	a.ends[h.ID] = t
 	return ctx, func() {
 		cancel()
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		if a.ends[id] == t {
-			delete(a.ends, id)
+		if a.ends[h.ID] == t {
+			delete(a.ends, h.ID)
 		}
 	}
 }
@@ -101,7 +109,7 @@ func (a *agent) attend(ctx context.Context, conn *net.UnixConn) {
 		return // the process logs why
 	}
 	_ = conn.SetReadDeadline(time.Time{})
-	ctx, end := a.begin(ctx, w.ID)
+	ctx, end := a.begin(ctx, w.hello)
 	defer end()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	w.hear()

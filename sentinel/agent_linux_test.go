@@ -148,7 +148,7 @@ func TestF351_ProcessConnectsAgain(t *testing.T) {
 		conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: socket, Net: "unixpacket"})
 		must(t, err)
 		process := &link{conn: conn}
-		must(t, process.send(message{Hello: &hello{Version: version, ID: "x"}}, int(gone.pidfd.Fd()), int(lifeline.Fd())))
+		must(t, process.send(message{Hello: &hello{Version: version, ID: "x", Link: uint64(i + 1)}}, int(gone.pidfd.Fd()), int(lifeline.Fd())))
 		must(t, process.send(message{Key: 1, Order: &takeover.Order{ID: int64(i + 1), Timeout: 10 * time.Millisecond, Servers: []string{"127.0.0.1:1"}}}))
 		must1(conn.Read(make([]byte, 100)))
 		must(t, conn.Close())

@@ -61,6 +61,8 @@ type Sentinel struct {
 	id   string // see hello
 	self *self
 
+	links uint64 // so far; used by Start, and then by run's goroutine
+
 	stopping chan struct{}  // closed by Close
 	running  sync.WaitGroup // run's goroutine
 
@@ -91,7 +93,8 @@ type message struct {
 // hello says what the process is.
 type hello struct {
 	Version int    // of the messages
-	ID      string // of the Sentinel: a link of it replaces the one before
+	ID      string // of the Sentinel
+	Link    uint64 // which of its connections this is: it replaces those before
 	PID     int    // for people: of the process, in its own namespace
 	Name    string
 	Delay   time.Duration
@@ -192,7 +195,8 @@ func (s *Sentinel) newLink() (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := message{Hello: &hello{Version: version, ID: s.id, PID: os.Getpid(), Name: programName(), Delay: s.cfg.Delay}}
+	s.links++
+	h := message{Hello: &hello{Version: version, ID: s.id, Link: s.links, PID: os.Getpid(), Name: programName(), Delay: s.cfg.Delay}}
 	if err := l.send(h, s.self.fds()...); err != nil {
 		l.end()
 		return nil, err
