@@ -71,26 +71,26 @@ type agent struct {
 // A tenure is the time in which a connection is the present one of its Sentinel.
 type tenure struct {
 	link uint64 // see hello
-	end  context.CancelFunc
+	end  context.CancelCauseFunc
 }
 
 // begin makes a connection the present one of its Sentinel, and ends those before: what they have told
 // is old. A process may have made several while the agent was stopped.
 func (a *agent) begin(ctx context.Context, h hello) (_ context.Context, end func()) {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
 	t := &tenure{h.Link, cancel}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch before := a.ends[h.ID]; {
 	case before != nil && before.link > t.link:
-		cancel()
-		return ctx, cancel
+		cancel(errReplaced)
+		return ctx, func() {}
 	case before != nil:
-		before.end()
+		before.end(errReplaced)
 	}
 	a.ends[h.ID] = t
 	return ctx, func() {
-		cancel()
+		cancel(nil)
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		if a.ends[h.ID] == t {

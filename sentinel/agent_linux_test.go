@@ -144,15 +144,23 @@ func TestF351_ProcessConnectsAgain(t *testing.T) {
 	lifeline, keeper, err := os.Pipe() // the agent waits until keeper is closed
 	must(t, err)
 	defer lifeline.Close()
+	var last *net.UnixConn
 	for i := range 20 {
 		conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: socket, Net: "unixpacket"})
 		must(t, err)
+		defer conn.Close()
 		process := &link{conn: conn}
 		must(t, process.send(message{Hello: &hello{Version: version, ID: "x", Link: uint64(i + 1)}}, int(gone.pidfd.Fd()), int(lifeline.Fd())))
 		must(t, process.send(message{Key: 1, Order: &takeover.Order{ID: int64(i + 1), Timeout: 10 * time.Millisecond, Servers: []string{"127.0.0.1:1"}}}))
 		must1(conn.Read(make([]byte, 100)))
-		must(t, conn.Close())
+		if last != nil { // the agent closes it
+			if n, err := last.Read(make([]byte, 100)); err == nil {
+				t.Errorf("the agent says %d bytes on the connection before", n)
+			}
+		}
+		last = conn
 	}
+	must(t, last.Close())
 	must(t, keeper.Close())
 	eventually(t, func() bool { return strings.Contains(said(), "close session 0x14:") })
 	if n := strings.Count(said(), "close session"); n != 1 {

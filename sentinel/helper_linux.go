@@ -81,6 +81,9 @@ type ward struct {
 	total    int            // … and of all together
 }
 
+// errReplaced is the cause of the end of a ward whose process has connected once more.
+var errReplaced = errors.New("the process has connected once more")
+
 // mostTold bounds what a process can have a helper remember: some 3,000 sessions.
 const mostTold = 1 << 20
 
@@ -208,11 +211,14 @@ func (w *ward) close(ctx context.Context, configure func(*zkio.Config) error, lo
 	var closing sync.WaitGroup
 	for _, o := range w.orders {
 		closing.Go(func() {
-			if err := o.Close(ctx, configure); err != nil {
+			err := o.Close(ctx, configure)
+			switch {
+			case err != nil && errors.Is(context.Cause(ctx), errReplaced): // the next one closes it
+			case err != nil:
 				say("has ended: its session could not be closed, so ZooKeeper frees its locks %v from now at the latest: %v", o.Timeout, err)
-				return
+			default:
+				say("has ended: its session %#x is closed after %v, and its locks are free", o.ID, time.Since(began).Round(time.Millisecond))
 			}
-			say("has ended: its session %#x is closed after %v, and its locks are free", o.ID, time.Since(began).Round(time.Millisecond))
 		})
 	}
 	closing.Wait()
