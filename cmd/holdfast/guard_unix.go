@@ -51,6 +51,7 @@ type guard struct {
 	exited bool          // the program has ended …
 	code   int           // … with this exit code
 	alone  bool          // nothing is left of its process group
+	silent bool          // the pipe from run has ended
 }
 
 // guardMain is the main function of a guard. Its arguments are the number of the file that
@@ -102,7 +103,7 @@ func guardMain(args []string) int {
 // that run is gone: it may have closed its end. The system shows it: then run is no longer this
 // process's parent. A run that lives, even if it is stopped, releases the lock itself.
 func (g *guard) takeOver() {
-	if g.Takeover == nil || os.Getppid() == g.Parent {
+	if g.Takeover == nil || !g.runIsGone() {
 		return
 	}
 	// What reads the program's output sees its end now, and what ends the guard need not wait.
@@ -117,6 +118,35 @@ func (g *guard) takeOver() {
 		return
 	}
 	fmt.Fprintf(&g.stderr, "%s holdfast: the session of run is closed: the lock is free\n", stamp())
+}
+
+// exitTime is for how long at most a process is still there after its files were closed.
+const exitTime = 5 * time.Second
+
+// runIsGone reports whether run has ended. If the pipe has ended, it waits for that: the system
+// closes the files of a process a moment before it gives its children another parent.
+func (g *guard) runIsGone() bool {
+	patience := time.Duration(0)
+	if g.silent {
+		patience = exitTime
+	}
+	return hasOtherParent(os.Getppid, g.Parent, patience)
+}
+
+// hasOtherParent waits until parent is no longer this process's, and reports false if it still is after
+// so long.
+func hasOtherParent(getppid func() int, parent int, patience time.Duration) bool {
+	late := time.After(patience)
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for getppid() == parent {
+		select {
+		case <-late:
+			return false
+		case <-tick.C:
+		}
+	}
+	return true
 }
 
 // tooLate says what became of the program, unless run does, and returns the exit code.
@@ -213,7 +243,7 @@ func (g *guard) loop(orders <-chan order, children <-chan childEvent) {
 		select {
 		case o, ok := <-orders:
 			if !ok {
-				orders = nil
+				orders, g.silent = nil, true
 				g.end()
 				fmt.Fprintf(&g.stderr, "%s holdfast: run has ended: %s is ended, too\n", stamp(), g.Path)
 				break

@@ -48,6 +48,36 @@ func TestF344_RunIsKilled(t *testing.T) {
 	}
 }
 
+// The pipe of a process that is killed ends before its children have another parent.
+func TestF344_RunIsStillEnding(t *testing.T) {
+	for name, tt := range map[string]struct {
+		looks    int // until there is another parent
+		patience time.Duration
+		want     bool
+	}{
+		"it has ended":    {0, 0, true},
+		"it is ending":    {5, time.Minute, true},
+		"it lives":        {1 << 30, 5 * time.Millisecond, false},
+		"it lives, early": {1 << 30, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			looks := 0
+			getppid := func() int {
+				if looks++; looks > tt.looks {
+					return 1
+				}
+				return 7
+			}
+			if got := hasOtherParent(getppid, 7, tt.patience); got != tt.want {
+				t.Errorf("%v after %d looks, want %v", got, looks, tt.want)
+			}
+		})
+	}
+	if g := (guard{start: start{Parent: os.Getppid()}}); g.runIsGone() { // at once, without the end of the pipe
+		t.Error("a parent that lives is taken for one that has ended")
+	}
+}
+
 // With --no-takeover the session of a run that was killed stays.
 func TestRunIsKilledWithoutTakeover(t *testing.T) {
 	for _, verb := range []string{"run", "elect"} {
