@@ -28,7 +28,8 @@ var errClosed = errors.New("sentinel: closed")
 type Config struct {
 	// Delay is how long the helper waits after the end of the process before it closes the
 	// session, so that what the process has sent elsewhere arrives before the next grant. A
-	// fencing token is better where the resource can compare one.
+	// fencing token is better where the resource can compare one. More than the session timeout
+	// has no effect: ZooKeeper ends the session then.
 	// Defaults to 0.
 	Delay time.Duration
 
