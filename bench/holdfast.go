@@ -44,6 +44,9 @@ func (h holdfast) open(ctx context.Context, server string, cfg manager.Config) (
 		cfg.Sentinel = helper
 	}
 	m, err := manager.Open(ctx, cfg)
+	if err != nil && cfg.Sentinel != nil {
+		cfg.Sentinel.Close()
+	}
 	return &holdfastSession{holdfast: h, m: m, helper: cfg.Sentinel}, err
 }
 

@@ -21,5 +21,5 @@ func processorTime() time.Duration {
 	return time.Duration(100 * (ticks(kernel) + ticks(user)))
 }
 
-// ownGroup makes a process start with nothing special: there are no process groups.
+// ownGroup asks for nothing special: Windows has no process groups.
 func ownGroup() *syscall.SysProcAttr { return nil }

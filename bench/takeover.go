@@ -82,12 +82,19 @@ func (s *suite) takeOver(ctx context.Context, root string, scenarios []scenario)
 		if p == nil || !measured[d.id()] {
 			continue
 		}
+		command := ""
+		if d.how == underRun {
+			var err error
+			if command, err = buildCommand(ctx, root); err != nil {
+				return err
+			}
+		}
 		r := work.Result{Allocs: -1}
 		for i := range d.times {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			one, err := s.dieOnce(ctx, root, p, d)
+			one, err := s.dieOnce(ctx, command, p, d)
 			if err != nil {
 				s.fail(scenario{id: d.id()}, err)
 				fmt.Fprintf(s.log, "%-50s %-16s FAILED: %v\n", d.id(), d.subject, err)
@@ -105,8 +112,9 @@ func (s *suite) takeOver(ctx context.Context, root string, scenarios []scenario)
 	return nil
 }
 
-// dieOnce starts a holder, and has another process wait for its locks and end it.
-func (s *suite) dieOnce(ctx context.Context, root string, next *program, d death) (r work.Result, err error) {
+// dieOnce starts a holder, and has another process wait for its locks and end it. command is the path of
+// holdfast, for underRun.
+func (s *suite) dieOnce(ctx context.Context, command string, next *program, d death) (r work.Result, err error) {
 	j := s.job(scenario{at: ensemble, job: work.Job{Sessions: 1, Locks: d.locks, Death: d.how, QueueMillis: 200 + 3*d.locks, MeasureMillis: 1}})
 	if d.subject == etcd {
 		j.Server = next.server
@@ -114,7 +122,7 @@ func (s *suite) dieOnce(ctx context.Context, root string, next *program, d death
 	var holder *exec.Cmd
 	if d.how == underRun {
 		j.Death = work.ByKill
-		holder, err = runHolder(ctx, root, j)
+		holder, err = runHolder(ctx, command, j)
 	} else {
 		holder, err = keeper(ctx, next, j)
 	}
@@ -144,14 +152,19 @@ func keeper(ctx context.Context, p *program, j work.Job) (*exec.Cmd, error) {
 	return k.cmd, nil
 }
 
-// runHolder starts a program under holdfast run, and returns when it runs.
-func runHolder(ctx context.Context, root string, j work.Job) (*exec.Cmd, error) {
+// buildCommand builds holdfast, and returns its path.
+func buildCommand(ctx context.Context, root string) (string, error) {
 	command := filepath.Join(root, "bin", "holdfast")
 	build := exec.CommandContext(ctx, "go", "build", "-o", command, "./cmd/holdfast")
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("%v: %w\n%s", build, err, out)
+		return "", fmt.Errorf("%v: %w\n%s", build, err, out)
 	}
+	return command, nil
+}
+
+// runHolder starts a program under holdfast run, and returns when it runs.
+func runHolder(ctx context.Context, command string, j work.Job) (*exec.Cmd, error) {
 	cmd := exec.CommandContext(ctx, command, "run", "--servers", j.Server, "--root", "/", j.Lock(0)[1:], "--", "sh", "-c", "echo in; exec sleep 1000")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
