@@ -12,7 +12,7 @@ import (
 // CanFind tells that this system names the children of other processes.
 const CanFind = true
 
-// Named returns a child of a process, other than this one, by its first argument; nil if there
+// Named returns a child of a process by argv[0], the name that it was started under; nil if there
 // is none.
 func Named(parent int, argument string) *os.Process {
 	tasks, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", parent)) // none if it has ended
