@@ -14,7 +14,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/ctxerr"
 	"github.com/holdfast-go/holdfast/internal/oneline"
 	"github.com/holdfast-go/holdfast/internal/queue"
+	"github.com/holdfast-go/holdfast/internal/takeover"
 	"github.com/holdfast-go/holdfast/manager/internal/errand"
+	"github.com/holdfast-go/holdfast/sentinel"
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
@@ -104,7 +106,8 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 		Suspended:      cfg.suspended,
 	}
 	if helper := cfg.Sentinel; helper != nil {
-		connecting.Established = func(c zkio.Config, t zkio.Ticket) { helper.Tell(m.id, c, t) }
+		note := sentinel.Note{Root: cfg.Root, ACL: cfg.ACL, Process: Access{m}.Describe(takeover.Kind)}
+		connecting.Established = func(c zkio.Config, t zkio.Ticket) { helper.Tell(m.id, c, t, note) }
 	}
 	if m.client, err = zkio.Open(ctx, connecting); err != nil {
 		m.ended(nil)

@@ -211,13 +211,18 @@ func (w *ward) close(ctx context.Context, configure func(*zkio.Config) error, lo
 	var closing sync.WaitGroup
 	for _, o := range w.orders {
 		closing.Go(func() {
-			err := o.Close(ctx, configure)
+			nodes, err := o.Close(ctx, configure)
+			after := time.Since(began)
 			switch {
 			case err != nil && errors.Is(context.Cause(ctx), errReplaced): // the next one closes it
+				return
 			case err != nil:
 				say("has ended: its session could not be closed, so ZooKeeper frees its locks %v from now at the latest: %v", o.Timeout, err)
-			default:
-				say("has ended: its session %#x is closed after %v, and its locks are free", o.ID, time.Since(began).Round(time.Millisecond))
+				return
+			}
+			say("has ended: its session %#x is closed after %v, and its locks are free", o.ID, after.Round(time.Millisecond))
+			if err := o.Leave(ctx, configure, began, after, nodes); err != nil {
+				say("has ended: no note of that could be left in ZooKeeper, so it is only said here: %v", err)
 			}
 		})
 	}

@@ -4,6 +4,7 @@ package sentinel
 
 import (
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -74,6 +75,19 @@ type Sentinel struct {
 	newcomer *link  // of a helper that is being told
 	err      error  // why there is no helper
 	closed   bool
+}
+
+// A Note is what a helper leaves in ZooKeeper when it has closed a session, for the next holders of
+// the locks and for people: which process had the session, and how long it took. The notes are
+// nodes in <Root>/_taken_, which has the last 32 of them.
+type Note struct {
+	Root string     // of the locks, as Config.Root of a Manager; "": no note is left
+	ACL  []zkio.ACL // of the nodes; empty: every client may do everything
+
+	// Process is JSON that describes the process, as [manager.Access.Describe] returns it.
+	//
+	// [manager.Access.Describe]: https://pkg.go.dev/github.com/holdfast-go/holdfast/manager#Access.Describe
+	Process json.RawMessage
 }
 
 // A session is what the helper has to know of one client.
@@ -299,13 +313,14 @@ func (s *Sentinel) sendLocked(m message) {
 
 // Tell says that t is the present session of a client of ZooKeeper in this process, which the helper
 // is to close when the process has ended. It replaces the client's session before. A Manager with
-// this Sentinel calls it; a program that has a zkio.Client of its own calls it as Established of
+// this Sentinel calls it; a program that has a zkio.Client of its own calls it from Established of
 // its zkio.Config. client stands for the client: a pointer, or another value that can be the key of a
-// map. Tell uses Servers and Auth of cfg.
+// map. Tell uses Servers and Auth of cfg. n says what the helper notes in ZooKeeper when it has closed
+// the session; its zero value, that it notes nothing.
 //
 // When Tell returns and there is a helper, the kernel has the message: the helper gets it even if
 // this process is killed at once.
-func (s *Sentinel) Tell(client any, cfg zkio.Config, t zkio.Ticket) {
+func (s *Sentinel) Tell(client any, cfg zkio.Config, t zkio.Ticket, n Note) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -316,7 +331,7 @@ func (s *Sentinel) Tell(client any, cfg zkio.Config, t zkio.Ticket) {
 	if c.version = s.count; c.key == 0 {
 		c.key = s.count
 	}
-	c.order = takeover.New(cfg, t)
+	c.order = takeover.New(cfg, t, takeover.Note(n))
 	s.sessions[client] = c
 	s.sendLocked(message{Key: c.key, Order: &c.order})
 }

@@ -395,6 +395,6 @@ func BenchmarkTell(b *testing.B) {
 	defer s.Close()
 	ticket := zkio.Ticket{ID: 1 << 60, Timeout: time.Minute, Password: make([]byte, 16)}
 	for b.Loop() {
-		s.Tell("client", zkio.Config{Servers: []string{"zk1:2181", "zk2:2181", "zk3:2181"}}, ticket)
+		s.Tell("client", zkio.Config{Servers: []string{"zk1:2181", "zk2:2181", "zk3:2181"}}, ticket, Note{})
 	}
 }

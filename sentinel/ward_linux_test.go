@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -96,7 +97,9 @@ func wardMain(addr string) error {
 		Servers: []string{addr}, SessionTimeout: timeout, Logger: slog.New(slog.DiscardHandler),
 		Auth: []zkio.Auth{{Scheme: "digest", Data: []byte("user:" + secret)}},
 	}
-	cfg.Established = func(c zkio.Config, t zkio.Ticket) { s.Tell("client", c, t) }
+	cfg.Established = func(c zkio.Config, t zkio.Ticket) {
+		s.Tell("client", c, t, Note{Root: "/", Process: json.RawMessage(`{"host":"here"}`)})
+	}
 	if err := setTLS(&cfg); err != nil {
 		return err
 	}
@@ -149,12 +152,12 @@ func wardMain(addr string) error {
 			fmt.Println("started")
 		case "tell": // more than the helper's end of the connection can take
 			for s.Err() == nil {
-				s.Tell("client", cfg, c.Session().Ticket())
+				s.Tell("client", cfg, c.Session().Ticket(), Note{})
 			}
 			fmt.Println("told")
 		case "many": // sessions, more than the system keeps for a helper that is just starting
 			for i := range 1000 {
-				s.Tell(i, zkio.Config{Servers: []string{"127.0.0.1:1"}}, zkio.Ticket{ID: int64(i + 1), Timeout: 10 * time.Millisecond})
+				s.Tell(i, zkio.Config{Servers: []string{"127.0.0.1:1"}}, zkio.Ticket{ID: int64(i + 1), Timeout: 10 * time.Millisecond}, Note{})
 				if i%50 == 0 {
 					<-time.After(10 * time.Millisecond) // until the helper has read them
 				}

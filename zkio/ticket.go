@@ -73,37 +73,36 @@ const (
 // answered last; ZooKeeper ends the session by itself, one session timeout after ctx has ended at
 // the latest. If cfg or t cannot be right, the error wraps ErrBadArguments. Goroutines may call
 // CloseSession at the same time, even for one session.
-func CloseSession(ctx context.Context, cfg Config, t Ticket) error {
+func CloseSession(ctx context.Context, cfg Config, t Ticket) (nodes []string, err error) {
 	const op = "close session"
-	cfg, err := cfg.resolve(op)
-	if err != nil {
-		return err
+	if cfg, err = cfg.resolve(op); err != nil {
+		return nil, err
 	}
 	if t.ID == 0 || t.Timeout <= 0 {
-		return &opError{op: op, kind: ErrBadArguments, why: errors.New("the ticket is of no session")}
+		return nil, &opError{op: op, kind: ErrBadArguments, why: errors.New("the ticket is of no session")}
 	}
 	c := &closer{cfg: cfg, ticket: t, hosts: newHosts(cfg.Servers, newClock(nil))}
 	asking, stop := context.WithCancel(ctx)
 	var servers sync.WaitGroup
 	defer servers.Wait()
 	defer stop()
-	over := make(chan struct{}, len(c.hosts.order))
+	over := make(chan []string, len(c.hosts.order))
 	for i, server := range c.hosts.order {
 		servers.Go(func() {
-			if c.closeBy(asking, server, time.Duration(i)*nextServer) {
-				over <- struct{}{}
+			if nodes, ok := c.closeBy(asking, server, time.Duration(i)*nextServer); ok {
+				over <- nodes
 			}
 		})
 	}
 	select {
-	case <-over:
-		return nil
+	case nodes = <-over:
+		return nodes, nil
 	case <-ctx.Done():
 		servers.Wait() // they note why
 		if len(over) > 0 {
-			return nil
+			return <-over, nil
 		}
-		return fmt.Errorf("zkio: close session %#x: not confirmed: %s: %w", t.ID, c.hosts.why(), ctxerr.Of(ctx))
+		return nil, fmt.Errorf("zkio: close session %#x: not confirmed: %s: %w", t.ID, c.hosts.why(), ctxerr.Of(ctx))
 	}
 }
 
@@ -115,16 +114,17 @@ type closer struct {
 }
 
 // closeBy asks a server to close the session, from pause on, again and again until it confirms
-// that the session is over. It reports false if ctx ends before.
-func (c *closer) closeBy(ctx context.Context, server string, pause time.Duration) bool {
+// that the session is over. It reports false if ctx ends before. The first time it also asks for
+// the session's nodes: a server that does not know the question may close the connection.
+func (c *closer) closeBy(ctx context.Context, server string, pause time.Duration) (nodes []string, ok bool) {
 	for n := 0; sleep(pause, ctx.Done()); n++ {
 		// A server that takes the connection and does not answer is asked on another one.
 		attempt, cancel := context.WithTimeout(ctx, max(minAttempt, c.ticket.Timeout/3))
 		began := time.Now()
-		resumed, err := c.ask(attempt, server)
+		nodes, resumed, err := c.ask(attempt, server, n == 0)
 		cancel()
 		if err == nil {
-			return true
+			return nodes, true
 		}
 		if n == 0 || ctx.Err() == nil { // else what came before says more
 			c.hosts.noteFailure(server, reasonOf(err, time.Since(began)))
@@ -134,17 +134,17 @@ func (c *closer) closeBy(ctx context.Context, server string, pause time.Duration
 			pause = min(pause, maxPause)
 		}
 	}
-	return false
+	return nil, false
 }
 
-// ask asks a server once, and returns nil if the session is over. Otherwise it reports whether
-// the server has resumed the session. The request to resume the session and that to close it go
-// together, which saves a round trip. The former names no transaction, so that a server serves
+// ask asks a server once, and returns no error if the session is over. Otherwise it reports whether
+// the server has resumed the session. The requests to resume the session, to list its nodes if
+// list is true, and to close it go together, which saves round trips. The former names no transaction, so that a server serves
 // it which lags behind what the process has seen.
-func (c *closer) ask(ctx context.Context, server string) (resumed bool, err error) {
+func (c *closer) ask(ctx context.Context, server string, list bool) (nodes []string, resumed bool, err error) {
 	conn, raw, err := c.hosts.dial(ctx, &c.cfg, server)
 	if err != nil {
-		return false, err
+		return nil, false, err
 	}
 	defer raw.Close()
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
@@ -157,33 +157,52 @@ func (c *closer) ask(ctx context.Context, server string) (resumed bool, err erro
 	for _, a := range c.cfg.Auth {
 		request = append(request, a.request()...)
 	}
+	if list {
+		b := jute.AppendInt32(jute.AppendInt32(make([]byte, 4, 20), nodesXid), jute.OpGetEphemerals)
+		request = append(request, jute.Frame(jute.AppendString(b, "/"))...)
+	}
 	request = append(request, jute.Frame(jute.AppendInt32(jute.AppendInt32(make([]byte, 4, 12), closeXid), jute.OpClose))...)
 	if _, err := conn.Write(request); err != nil {
-		return false, err
+		return nil, false, err
 	}
 	in := newFrames(conn)
 	if _, err := in.greeting(c.ticket.ID); errors.Is(err, errSessionExpired) {
-		return false, nil // the server's answer to a session that is over
+		return nil, false, nil // the server's answer to a session that is over
 	} else if err != nil {
-		return false, err
+		return nil, false, err
 	}
 	if err := in.verdicts(c.cfg.Auth, server); err != nil {
-		return true, err
+		return nil, true, err
 	}
-	return true, in.closed()
+	nodes, err = in.closed(c.cfg.largestFrame)
+	return nodes, true, err
 }
 
-// closed reads the answer to the request to close the session. Events may come before it.
-func (f *frames) closed() error {
+// nodesXid marks the request for the session's nodes. See closeXid.
+const nodesXid = closeXid - 1
+
+// closed reads up to the answer to the request to close the session. That to the request for its
+// nodes may come before it, and so may events.
+func (f *frames) closed(limit int) (nodes []string, err error) {
 	for {
-		switch xid, code, err := f.header(); {
-		case err != nil:
-			return err
+		frame, err := f.readFrame(limit)
+		if err != nil {
+			return nil, err
+		}
+		r := jute.NewReader(frame[4:])
+		xid, _, code := r.Int32(), r.Int64(), r.Int32()
+		switch {
+		case r.Err() != nil:
+			return nil, r.Err()
+		case xid == nodesXid && code == jute.ErrOK:
+			if found := r.Strings(); r.Err() == nil { // else it has answered without a list
+				nodes = append(make([]string, 0, len(found)), found...)
+			}
 		case xid != closeXid:
 		case code != jute.ErrOK:
-			return fmt.Errorf("the server refused to close the session: code %d", code)
+			return nil, fmt.Errorf("the server refused to close the session: code %d", code)
 		default:
-			return nil
+			return nodes, nil
 		}
 	}
 }

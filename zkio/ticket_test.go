@@ -28,17 +28,20 @@ func TestF343_CloseSession(t *testing.T) {
 		arrange func(z *zktest.Server, s *Session)
 		within  time.Duration
 		asked   uint64 // requests to close the session that a server dealt with
+		told    string // nodes of the session
 	}{
-		"one server":                {"zk", func(*zktest.Server, *Session) {}, 0, 1},
-		"the session has expired":   {"zk", func(z *zktest.Server, s *Session) { z.ExpireSession(s.ID()) }, 0, 0},
-		"a server is gone":          {"gone zk", func(*zktest.Server, *Session) {}, nextServer, 1},
-		"two servers do not answer": {"silent silent zk", func(*zktest.Server, *Session) {}, 2 * nextServer, 1},
-		"the request is lost":       {"zk", lost((*zktest.Faults).DropRequest), askAgain, 1},
-		"the answer is lost":        {"zk", lost((*zktest.Faults).DropReply), askAgain, 1},
-		"the answer does not come":  {"zk", lost((*zktest.Faults).SwallowReply), 2*time.Second + askAgain, 1},
-		"the handshake is lost":     {"zk", lostHandshake, askAgain, 1},
-		"the request is refused":    {"zk", refused, askAgain, 2},
-		"the server lags behind":    {"late", func(z *zktest.Server, _ *Session) { z.Faults().LagServer(1000, "late:2181") }, 0, 1},
+		"one server":                {"zk", func(*zktest.Server, *Session) {}, 0, 1, "/d/n"},
+		"the session has expired":   {"zk", func(z *zktest.Server, s *Session) { z.ExpireSession(s.ID()) }, 0, 0, ""},
+		"a server is gone":          {"gone zk", func(*zktest.Server, *Session) {}, nextServer, 1, "/d/n"},
+		"two servers do not answer": {"silent silent zk", func(*zktest.Server, *Session) {}, 2 * nextServer, 1, "/d/n"},
+		"the request is lost":       {"zk", lost((*zktest.Faults).DropRequest), askAgain, 1, ""},
+		"the answer is lost":        {"zk", lost((*zktest.Faults).DropReply), askAgain, 1, ""},
+		"the answer does not come":  {"zk", lost((*zktest.Faults).SwallowReply), 2*time.Second + askAgain, 1, ""},
+		"the handshake is lost":     {"zk", lostHandshake, askAgain, 1, ""},
+		"the request is refused":    {"zk", refused, askAgain, 2, ""},
+		"no answer names nodes":     {"zk", refusedNodes, 0, 1, ""},
+		"the question ends it":      {"zk", lostNodes, askAgain, 1, ""},
+		"the server lags behind":    {"late", func(z *zktest.Server, _ *Session) { z.Faults().LagServer(1000, "late:2181") }, 0, 1, "/d/n"},
 	} {
 		// The servers are asked in another order each time.
 		for i := range 10 {
@@ -67,7 +70,11 @@ func TestF343_CloseSession(t *testing.T) {
 						}
 						return z.Dial(ctx, network, address)
 					}
-					must(t, CloseSession(ctx, closing, ticket))
+					nodes, err := CloseSession(ctx, closing, ticket)
+					must(t, err)
+					if told := strings.Join(nodes, " "); told != tt.told {
+						t.Errorf("it was told of the nodes %q, want %q", told, tt.told)
+					}
 					if took := time.Since(began); took > tt.within {
 						t.Errorf("it took %v, want at most %v", took, tt.within)
 					}
@@ -102,6 +109,14 @@ func lostHandshake(z *zktest.Server, s *Session) {
 	z.Faults().DropReply(zktest.Match{Op: zktest.OpConnect, Session: s.ID(), Times: 1})
 }
 
+func refusedNodes(z *zktest.Server, s *Session) {
+	z.Faults().FailRequest(zktest.Match{Op: zktest.OpGetEphemerals, Session: s.ID()}, zktest.CodeUnimplemented)
+}
+
+func lostNodes(z *zktest.Server, s *Session) {
+	z.Faults().DropRequest(zktest.Match{Op: zktest.OpGetEphemerals, Session: s.ID()})
+}
+
 func refused(z *zktest.Server, s *Session) {
 	z.Faults().FailRequest(zktest.Match{Op: zktest.OpClose, Session: s.ID(), Times: 1}, zktest.CodeMarshalling)
 }
@@ -113,7 +128,7 @@ func TestF343_CloseSessionInVain(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
 		refused := errors.New("refused")
-		err := CloseSession(ctx, Config{
+		_, err := CloseSession(ctx, Config{
 			Servers: []string{"a", "b:2"},
 			Dialer:  func(context.Context, string, string) (net.Conn, error) { return nil, refused },
 		}, s.Ticket())
@@ -124,10 +139,9 @@ func TestF343_CloseSessionInVain(t *testing.T) {
 		if len(z.Sessions()) != 1 || s.Err() != nil {
 			t.Errorf("%d sessions, %v", len(z.Sessions()), s.Err())
 		}
-		for _, err := range []error{
-			CloseSession(ctx, Config{}, s.Ticket()),
-			CloseSession(ctx, configure(z), Ticket{}),
-		} {
+		_, noServers := CloseSession(ctx, Config{}, s.Ticket())
+		_, noSession := CloseSession(ctx, configure(z), Ticket{})
+		for _, err := range []error{noServers, noSession} {
 			if !errors.Is(err, ErrBadArguments) || !strings.Contains(err.Error(), "close session") {
 				t.Errorf("%v, want bad arguments", err)
 			}
@@ -144,7 +158,7 @@ func TestF343_CloseSessionIsRefused(t *testing.T) {
 		defer z.Faults().Clear()
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		err := CloseSession(ctx, configure(z), s.Ticket())
+		_, err := CloseSession(ctx, configure(z), s.Ticket())
 		if err == nil || !strings.Contains(err.Error(), "zk:2181: the server refused to close the session: code -5: ") {
 			t.Error(err)
 		}
@@ -163,7 +177,7 @@ func TestF343_CloseSessionIsNotAnswered(t *testing.T) {
 			defer z.Faults().Clear()
 			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			defer cancel()
-			err := CloseSession(ctx, configure(z), s.Ticket())
+			_, err := CloseSession(ctx, configure(z), s.Ticket())
 			if err == nil || !strings.Contains(err.Error(), "zk:2181: no answer within "+want) {
 				t.Errorf("limit %v: %v", limit, err)
 			}
@@ -176,7 +190,7 @@ func TestF343_CloseSessionIsNotAnswered(t *testing.T) {
 func TestF343_CloseSessionPresentsCredentials(t *testing.T) {
 	bubble(t, func(t *testing.T, z *zktest.Server) {
 		s := open(t, configure(z)).Session()
-		var requests [4]zktest.Op
+		var requests [5]zktest.Op
 		var n atomic.Int32 // the owner, which lives, connects again after these
 		z.OnRequest(func(_ int64, op zktest.Op, _ string) {
 			if i := int(n.Add(1)) - 1; i < len(requests) {
@@ -185,8 +199,9 @@ func TestF343_CloseSessionPresentsCredentials(t *testing.T) {
 		})
 		cfg := configure(z)
 		cfg.Auth = []Auth{{"digest", []byte("a:b")}, {"digest", []byte("c:d")}}
-		must(t, CloseSession(t.Context(), cfg, s.Ticket()))
-		if got := fmt.Sprint(requests); got != "[connect auth auth close]" {
+		_, err := CloseSession(t.Context(), cfg, s.Ticket())
+		must(t, err)
+		if got := fmt.Sprint(requests); got != "[connect auth auth getEphemerals close]" {
 			t.Error(got)
 		}
 	})
@@ -197,7 +212,11 @@ func TestRealCloseSession(t *testing.T) {
 	owner, other := open(t, cfg).Session(), open(t, cfg).Session()
 	must(t, owner.EnsureDir(dir, nil))
 	must(t, owner.CreateEphemeral(dir+"/n", nil, nil))
-	must(t, CloseSession(t.Context(), cfg, owner.Ticket()))
+	nodes, err := CloseSession(t.Context(), cfg, owner.Ticket())
+	must(t, err)
+	if len(nodes) != 1 || nodes[0] != dir+"/n" {
+		t.Errorf("it was told of the nodes %q", nodes)
+	}
 	if _, there, err := other.Exists(dir + "/n"); there || err != nil {
 		t.Errorf("the node of the closed session: %t, %v", there, err)
 	}
@@ -205,7 +224,8 @@ func TestRealCloseSession(t *testing.T) {
 	if !owner.Gone() {
 		t.Error(owner.Err())
 	}
-	must(t, CloseSession(t.Context(), cfg, owner.Ticket())) // it is over
+	_, err = CloseSession(t.Context(), cfg, owner.Ticket()) // it is over
+	must(t, err)
 	if err := other.Err(); err != nil {
 		t.Errorf("the other session: %v", err)
 	}

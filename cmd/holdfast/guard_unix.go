@@ -113,11 +113,16 @@ func (g *guard) takeOver() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	if err := g.Takeover.close(ctx); err != nil {
+	ended := time.Now()
+	nodes, err := g.Takeover.close(ctx)
+	if err != nil {
 		fmt.Fprintf(&g.stderr, "%s holdfast: the session of run could not be closed, so ZooKeeper frees the lock %v from now at the latest: %v\n", stamp(), g.Takeover.Timeout, err)
 		return
 	}
 	fmt.Fprintf(&g.stderr, "%s holdfast: the session of run is closed: the lock is free\n", stamp())
+	if err := g.Takeover.leave(ctx, ended, nodes); err != nil {
+		fmt.Fprintf(&g.stderr, "%s holdfast: no note of that could be left in ZooKeeper, so it is only said here: %v\n", stamp(), err)
+	}
 }
 
 // exitTime is for how long at most a process is still there after its files were closed.

@@ -41,16 +41,23 @@ type closing struct {
 }
 
 // newClosing returns what closes a session of these servers.
-func newClosing(c connection, t zkio.Ticket) *closing {
-	return &closing{takeover.New(zkio.Config{Servers: c.servers, Auth: c.auth, TLS: c.tls}, t), c.secrets}
+func newClosing(c connection, t zkio.Ticket, n takeover.Note) *closing {
+	return &closing{takeover.New(zkio.Config{Servers: c.servers, Auth: c.auth, TLS: c.tls}, t, n), c.secrets}
 }
 
 // close closes the session. It gives up after a session timeout, or when ctx ends.
-func (c *closing) close(ctx context.Context) error {
-	return c.Close(ctx, func(cfg *zkio.Config) (err error) {
-		cfg.TLS, err = c.TLS.config()
-		return err
-	})
+func (c *closing) close(ctx context.Context) (nodes []string, err error) {
+	return c.Close(ctx, c.configure)
+}
+
+// leave leaves the note that the session is closed.
+func (c *closing) leave(ctx context.Context, ended time.Time, nodes []string) error {
+	return c.Leave(ctx, c.configure, ended, time.Since(ended), nodes)
+}
+
+func (c *closing) configure(cfg *zkio.Config) (err error) {
+	cfg.TLS, err = c.TLS.config()
+	return err
 }
 
 // An order is what run sends to the guard. One field is set.

@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/takeover"
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/zkio"
 )
@@ -166,7 +167,9 @@ func (c *runCmd) runProgram(a *app, m *manager.Manager, h manager.Hold, program 
 		if err != nil {
 			return 0, false, err
 		}
-		s.Takeover = newClosing(conn, m.Access().Session().Ticket())
+		at := m.Access()
+		note := takeover.Note{Root: conn.root, ACL: at.ACL(), Process: at.Describe(takeover.Kind)}
+		s.Takeover = newClosing(conn, at.Session().Ticket(), note)
 	}
 	p, err := startProgram(s)
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/takeover"
 	"github.com/holdfast-go/holdfast/zkio"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
@@ -159,7 +160,7 @@ func TestF345_PipeEnds(t *testing.T) {
 	s, addr := serve(t)
 	session := openSession(t, addr)
 	closed := closes(s, session.ID())
-	g, orders := beginGuardOn(t, start{Until: systemTime() + time.Hour, KillAfter: time.Second, Takeover: newClosing(connection{servers: []string{addr}}, session.Ticket())}, "sleep", "1000")
+	g, orders := beginGuardOn(t, start{Until: systemTime() + time.Hour, KillAfter: time.Second, Takeover: newClosing(connection{servers: []string{addr}}, session.Ticket(), takeover.Note{})}, "sleep", "1000")
 	must(t, orders.Close())
 	if code := g.code(); code != 128+int(syscall.SIGTERM) || !strings.Contains(g.stderr.String(), "run has ended") {
 		t.Errorf("exit code %d, %s", code, g.stderr)
@@ -228,7 +229,7 @@ func TestTakeoverIsSecret(t *testing.T) {
 	c := begin(t, "run", "--servers", addr, "--auth-file", file, "x", "--", "sh", "-c", "echo in; exec sleep 1000")
 	c.stdout.await(t, "in")
 	guard := guardOf(t, c)
-	to := newClosing(connection{}, zkio.Ticket{ID: firstSession(s)})
+	to := newClosing(connection{}, zkio.Ticket{ID: firstSession(s)}, takeover.Note{})
 	for _, pid := range append([]int{c.Process.Pid, guard}, childrenOf(t, guard)...) {
 		for _, name := range []string{"cmdline", "environ"} {
 			text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, name))
@@ -252,7 +253,7 @@ func TestGuardIsToldAll(t *testing.T) {
 		servers: []string{"zk:1", "zk:2"},
 		auth:    []zkio.Auth{{Scheme: "digest", Data: []byte("user:\xffpassword")}},
 		secrets: tlsFiles{On: true, CA: bytes.Repeat([]byte("a"), 1<<20), Cert: []byte("cert"), Key: []byte("key"), ServerName: "zk"},
-	}, zkio.Ticket{ID: -7, Timeout: time.Minute, Password: []byte{0, 1, 0xff}})}
+	}, zkio.Ticket{ID: -7, Timeout: time.Minute, Password: []byte{0, 1, 0xff}}, takeover.Note{Root: "/r", Process: json.RawMessage(`{"pid":7}`)})}
 	begun := make(chan error, 1)
 	go func() { begun <- (&program{orders: w}).begin(sent) }()
 	var got start

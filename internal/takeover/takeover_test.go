@@ -14,7 +14,7 @@ import (
 
 // A session that was reached by TLS is not closed in clear.
 func TestNotInClear(t *testing.T) {
-	o := New(zkio.Config{Servers: []string{"127.0.0.1:1"}, TLS: new(tls.Config)}, zkio.Ticket{ID: 1, Timeout: time.Millisecond})
+	o := New(zkio.Config{Servers: []string{"127.0.0.1:1"}, TLS: new(tls.Config)}, zkio.Ticket{ID: 1, Timeout: time.Millisecond}, Note{})
 	text, err := json.Marshal(o)
 	if err != nil {
 		t.Fatal(err)
@@ -23,11 +23,11 @@ func TestNotInClear(t *testing.T) {
 	if err := json.Unmarshal(text, &read); err != nil {
 		t.Fatal(err)
 	}
-	if err := read.Close(t.Context(), func(*zkio.Config) error { return nil }); !errors.Is(err, errPlain) {
+	if _, err := read.Close(t.Context(), func(*zkio.Config) error { return nil }); !errors.Is(err, errPlain) {
 		t.Errorf("without TLS: %v", err)
 	}
 	secure := func(cfg *zkio.Config) error { cfg.TLS = new(tls.Config); return nil }
-	if err := read.Close(t.Context(), secure); err == nil || errors.Is(err, errPlain) {
+	if _, err := read.Close(t.Context(), secure); err == nil || errors.Is(err, errPlain) {
 		t.Errorf("with TLS, and without a server: %v", err)
 	}
 }

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package takeover
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/zkio"
+)
+
+// A Note says where a note of the session's end is to be left, and what it says of the process.
+type Note struct {
+	Root    string          // of the locks: the note is below it; "": there is none
+	ACL     []zkio.ACL      // of the note
+	Process json.RawMessage // as the process's nodes describe it
+}
+
+// A Record is a note: the session of a process was closed for it when it had ended. It is in a node
+// of its own in [Directory]. The next holders of the locks and people read it.
+type Record struct {
+	Process json.RawMessage `json:"process,omitempty"`
+	Session int64           `json:"session"`
+	Ended   time.Time       `json:"ended"` // when that was seen, by the clock of the machine
+	After   time.Duration   `json:"after"` // from then until the session was closed, in nanoseconds
+
+	// Directories are those in which the session had nodes, as far as a server said so, and More
+	// is how many do not fit.
+	Directories []string `json:"directories,omitempty"`
+	More        int      `json:"more,omitempty"`
+}
+
+// Kind is what the description of a process says that it is for.
+const Kind = "takeover"
+
+// Segment is the directory of the notes, under the root of the locks.
+const Segment = "_taken_"
+
+// Directory returns the path of the directory of the notes.
+func Directory(root string) string { return strings.TrimSuffix(root, "/") + "/" + Segment }
+
+const (
+	mostRecords     = 32       // that are kept
+	mostDirectories = 32 << 10 // bytes of names in a Record
+	noteTime        = 5 * time.Second
+)
+
+// Leave leaves the note that the session, which had these nodes, is closed. It blocks for a few round
+// trips, and for seconds at most. A session without nodes gets none.
+func (o Order) Leave(ctx context.Context, configure func(*zkio.Config) error, ended time.Time, after time.Duration, nodes []string) (err error) {
+	if o.Note.Root == "" || nodes != nil && len(nodes) == 0 {
+		return nil
+	}
+	cfg, err := o.config(configure)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, noteTime)
+	defer cancel()
+	client, err := zkio.Open(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer client.Close(ctx)
+	defer context.AfterFunc(ctx, func() { _ = client.Close(ctx) })()
+
+	r := Record{Process: o.Note.Process, Session: o.ID, Ended: ended.UTC().Truncate(time.Millisecond), After: after}
+	r.Directories, r.More = directoriesOf(nodes)
+	text, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	return o.leave(client.Session(), fmt.Sprintf("%013d-%016x", ended.UnixMilli(), uint64(o.ID)), text)
+}
+
+// leave creates the node called name, and deletes the oldest if there are too many.
+func (o Order) leave(s *zkio.Session, name string, text []byte) error {
+	dir := Directory(o.Note.Root)
+	err := s.Create(dir+"/"+name, text, o.Note.ACL)
+	if errors.Is(err, zkio.ErrNoNode) {
+		if err := s.Create(dir, nil, o.Note.ACL); err != nil && !errors.Is(err, zkio.ErrNodeExists) {
+			return err
+		}
+		err = s.Create(dir+"/"+name, text, o.Note.ACL)
+	}
+	if err != nil && !errors.Is(err, zkio.ErrNodeExists) { // it is there if an answer was lost
+		return err
+	}
+	names, _, err := s.Children(dir)
+	if err != nil {
+		return err
+	}
+	slices.Sort(names)
+	for _, old := range names[:max(0, len(names)-mostRecords)] {
+		if err := s.Delete(dir+"/"+old, -1); err != nil && !errors.Is(err, zkio.ErrNoNode) {
+			return err
+		}
+	}
+	return nil
+}
+
+// directoriesOf returns the directories of the nodes, and how many more there are than a Record
+// takes.
+func directoriesOf(nodes []string) (dirs []string, more int) {
+	for _, node := range nodes {
+		if i := strings.LastIndexByte(node, '/'); i > 0 {
+			dirs = append(dirs, node[:i])
+		}
+	}
+	slices.Sort(dirs)
+	dirs = slices.Compact(dirs)
+	size := 0
+	for i, dir := range dirs {
+		if size += len(dir); size > mostDirectories {
+			return dirs[:i], len(dirs) - i
+		}
+	}
+	return dirs, 0
+}
+
+// Read reads the notes called names, of those below root, in that order. It leaves out what is gone, and
+// what is no note.
+func Read(s *zkio.Session, root string, names []string) ([]Record, error) {
+	paths := make([]string, len(names))
+	for i, name := range names {
+		paths[i] = Directory(root) + "/" + name
+	}
+	var found []Record
+	for _, read := range s.GetAll(paths...) {
+		var r Record
+		switch {
+		case errors.Is(read.Err, zkio.ErrNoNode), errors.Is(read.Err, zkio.ErrNoAuth):
+		case read.Err != nil:
+			return nil, read.Err
+		case json.Unmarshal(read.Data, &r) == nil && r.Session != 0:
+			found = append(found, r)
+		}
+	}
+	return found, nil
+}
+
+// guarded is set once: another process closes the sessions of this one when it has ended.
+var guarded atomic.Bool
+
+// SetGuarded says that another process closes the sessions of this one when it has ended, although
+// it has no Sentinel. It is called before the first session begins.
+func SetGuarded() { guarded.Store(true) }
+
+// Guarded reports whether SetGuarded was called.
+func Guarded() bool { return guarded.Load() }

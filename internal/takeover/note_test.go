@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package takeover
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/zkio"
+	"github.com/holdfast-go/holdfast/zkio/zktest"
+)
+
+// A note says which session was closed and where it had nodes. The last ones are kept.
+func TestNotes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z := zktest.NewServer(zktest.Config{Logger: quiet})
+		defer z.Close()
+		dialer := func(cfg *zkio.Config) error { cfg.Dialer = z.Dial; return nil }
+		client, err := zkio.Open(t.Context(), zkio.Config{Servers: []string{"zk"}, Dialer: z.Dial, Logger: quiet})
+		must(t, err)
+		defer client.Close(t.Context())
+		s := client.Session()
+		must(t, s.EnsureDir("/locks", nil))
+		cfg := zkio.Config{Servers: []string{"zk"}, Dialer: z.Dial}
+		leave := func(id int64, nodes []string) {
+			o := New(cfg, zkio.Ticket{ID: id, Timeout: 10 * time.Second}, Note{Root: "/locks", Process: json.RawMessage(`{"pid":7}`)})
+			must(t, o.Leave(t.Context(), dialer, time.Now(), time.Duration(id)*time.Millisecond, nodes))
+			time.Sleep(time.Millisecond)
+		}
+		leave(100, []string{})
+		if z.Exists("/locks/_taken_") {
+			t.Error("there is a note of a session without nodes")
+		}
+		for id := int64(1); id <= mostRecords+3; id++ {
+			leave(id, []string{"/locks/a/n-1", "/locks/b/c/n-2", "/locks/a/n-3", "/n"})
+		}
+		names := z.Children("/locks/_taken_")
+		slices.Sort(names)
+		found, err := Read(s, "/locks", names)
+		must(t, err)
+		if len(found) != mostRecords {
+			t.Fatalf("%d notes, want the last %d", len(found), mostRecords)
+		}
+		for i, r := range found {
+			id := int64(i + 4)
+			if r.Session != id || r.After != time.Duration(id)*time.Millisecond || string(r.Process) != `{"pid":7}` ||
+				strings.Join(r.Directories, " ") != "/locks/a /locks/b/c" || r.More != 0 || r.Ended.IsZero() {
+				t.Errorf("note %d: %+v", i, r)
+			}
+		}
+
+		// What is no note, or has gone, is left out.
+		must(t, s.Create("/locks/_taken_/other", []byte("other"), nil))
+		if found, err = Read(s, "/locks", []string{"other", "gone", names[0]}); err != nil || len(found) != 1 {
+			t.Errorf("%d notes, %v", len(found), err)
+		}
+	})
+}
+
+// A process may have more directories than a note takes.
+func TestManyDirectories(t *testing.T) {
+	var nodes []string
+	for i := range 10_000 {
+		nodes = append(nodes, fmt.Sprintf("/locks/%05d/n", i))
+	}
+	dirs, more := directoriesOf(nodes)
+	if len(dirs)+more != len(nodes) || more == 0 || dirs[0] != "/locks/00000" {
+		t.Errorf("%d, and %d more", len(dirs), more)
+	}
+	if text, err := json.Marshal(Record{Directories: dirs}); err != nil || len(text) > 2*mostDirectories {
+		t.Errorf("%d bytes, %v", len(text), err)
+	}
+}
+
+var quiet = slog.New(slog.DiscardHandler)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
