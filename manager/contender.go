@@ -86,7 +86,8 @@ type Contender struct {
 	// session, so an administrator must delete it if its owner is gone.
 	Persistent bool
 
-	asks bool // its process answers questions: see mailbox
+	asks    bool // its process answers questions: see mailbox
+	guarded bool // another process closes its session when its process has ended: see takeovers
 }
 
 // String describes the contender for a person: label@host, the process id, the endpoint,
@@ -149,7 +150,8 @@ type nodeData struct {
 	Endpoint string    `json:"endpoint,omitempty"`
 	Kind     string    `json:"kind"`
 	Since    time.Time `json:"since"`
-	Asks     int       `json:"asks,omitempty"` // 1: the process answers questions: see mailbox
+	Asks     int       `json:"asks,omitempty"`    // 1: the process answers questions: see mailbox
+	Guarded  bool      `json:"guarded,omitempty"` // another process closes its session when it has ended: see takeovers
 }
 
 // DescribeNode returns what the node at path says about its process, and what ZooKeeper
@@ -178,7 +180,7 @@ func (c *Contender) describe(data []byte, stat zkio.Stat) bool {
 		return false
 	}
 	c.Host, c.Label, c.PID, c.Endpoint = d.Host, d.Label, d.PID, d.Endpoint
-	c.asks = d.Asks > 0
+	c.asks, c.guarded = d.Asks > 0, d.Guarded
 	return true
 }
 

@@ -55,7 +55,7 @@ func TestContenderString(t *testing.T) {
 func TestDescribe(t *testing.T) {
 	stat := zkio.Stat{Czxid: 7, Ctime: 1_767_366_245_000, EphemeralOwner: 9}
 	known := Contender{Path: "/p", Since: time.UnixMilli(stat.Ctime), Token: 7, Session: 9}
-	ours := &Manager{identity: identity{patterns: patterns("db7", "billing", "db7:80")}}
+	ours := &Manager{identity: identity{patterns: patterns("db7", "billing", "db7:80", false)}}
 	c := known
 	want := known
 	want.Host, want.Label, want.PID, want.Endpoint = "db7", "billing", os.Getpid(), "db7:80"

@@ -27,14 +27,14 @@ type identity struct {
 }
 
 // init makes an identity that no other Manager has.
-func (d *identity) init(host, label, endpoint string) error {
+func (d *identity) init(host, label, endpoint string, guarded bool) error {
 	var id [8]byte
 	if _, err := rand.Read(id[:]); err != nil {
 		return err
 	}
 	d.id = hex.EncodeToString(id[:])
 	d.newGUID = d.guid
-	d.patterns = patterns(host, label, endpoint)
+	d.patterns = patterns(host, label, endpoint, guarded)
 	return nil
 }
 
@@ -121,10 +121,10 @@ const noTime = "0001-01-01T00:00:00Z"
 const probeKind = "probe"
 
 // patterns returns the data of nodes of each kind, with noTime for the time.
-func patterns(host, label, endpoint string) map[string][]byte {
+func patterns(host, label, endpoint string, guarded bool) map[string][]byte {
 	p := make(map[string][]byte)
 	for _, kind := range []string{probeKind, queue.Exclusive.String(), queue.Read.String(), queue.Write.String(), queue.Upgradable.String()} {
-		data, err := json.Marshal(nodeData{Host: host, PID: os.Getpid(), Label: label, Endpoint: endpoint, Kind: kind, Asks: 1})
+		data, err := json.Marshal(nodeData{Host: host, PID: os.Getpid(), Label: label, Endpoint: endpoint, Kind: kind, Asks: 1, Guarded: guarded})
 		if err != nil {
 			panic("manager: a node's data cannot be encoded: " + err.Error())
 		}

@@ -39,6 +39,7 @@ type ManagerStats struct { //nolint:revive // Stats are a lock's
 	Grants        uint64 // rounds in which this process got the lock
 	Losses        uint64 // rounds in which it lost the lock
 	Failures      uint64 // rounds that ended without a grant
+	Takeovers     uint64 // rounds in which it got the lock because another process was killed: see LockInfo.TakenOver
 	DroppedEvents uint64 // events that Config.Observer was not told, because too many waited
 }
 
@@ -64,6 +65,7 @@ func (m *Manager) Stats() ManagerStats {
 		Grants:        m.totals.grants.Load(),
 		Losses:        m.totals.lost.Load(),
 		Failures:      m.totals.failures.Load(),
+		Takeovers:     m.totals.takeovers.Load(),
 		DroppedEvents: m.feed.drops(),
 		SentinelErr:   m.sentinelErr(),
 	}
@@ -96,6 +98,7 @@ type LockInfo struct {
 	Contended  bool        // this process holds it, and has seen another one wait
 	Yielding   bool        // this process holds it, and newcomers must let others go first
 	Revocation *Revocation // which process has asked for it, and why; nil if none has
+	TakenOver  *Takeover   // the process that was killed before this one got the lock; nil if none was, as far as is known
 	LastLoss   *Loss       // the last time this process lost it, if it is among the Manager's last 1,000 losses
 }
 
@@ -187,6 +190,9 @@ func (r *round) info() LockInfo {
 		info.Lease = t.tenure.lease.Remaining()
 		info.Contended = r.flags.Load().Has(state.Contended)
 		info.Yielding = r.yields()
+		if t.events.Load().Has(state.Heir) {
+			info.TakenOver = m.takeovers.of(t)
+		}
 	}
 	if r, revoked := t.revocation(); revoked {
 		info.Revocation = &r

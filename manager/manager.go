@@ -42,6 +42,7 @@ type Manager struct {
 
 	observers observers        // of who holds which lock
 	peers     peers            // what other processes say of themselves
+	takeovers takeovers        // from processes that were killed
 	box       *mailbox         // where other processes ask
 	inquiries roster[*inquiry] // those under way
 	feed      *feed            // tells Config.Observer, and those that listen to a lock
@@ -84,7 +85,7 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 	if err != nil {
 		host = "unknown-host"
 	}
-	if err := m.identity.init(host, cfg.Label, cfg.Endpoint); err != nil {
+	if err := m.identity.init(host, cfg.Label, cfg.Endpoint, cfg.Sentinel != nil || takeover.Guarded()); err != nil {
 		return nil, &Error{Op: "open", Err: err}
 	}
 	m.begin()
@@ -114,6 +115,7 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 		return nil, &Error{Op: "open", Err: err}
 	}
 	m.box = newMailbox(m)
+	m.takeovers.init(m)
 	// The client's calls take no ctx: they end when the client is closed.
 	stop := context.AfterFunc(ctx, func() { _ = m.client.Close(ctx) })
 	err = m.probe(ctx)

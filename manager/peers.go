@@ -133,12 +133,12 @@ func (p *peers) describe(c *Contender, data []byte, stat zkio.Stat) (ours bool) 
 
 // author returns what c says about its process.
 func (c *Contender) author() author {
-	return author{c.Host, c.Label, c.Endpoint, c.PID, c.Identity}
+	return author{c.Host, c.Label, c.Endpoint, c.PID, c.Identity, c.guarded}
 }
 
 // by fills in what a contender says about its process.
 func (c *Contender) by(a author) {
-	c.Host, c.Label, c.Endpoint, c.PID, c.Identity = a.host, a.label, a.endpoint, a.pid, a.identity
+	c.Host, c.Label, c.Endpoint, c.PID, c.Identity, c.guarded = a.host, a.label, a.endpoint, a.pid, a.identity, a.guarded
 }
 
 // said is what a contender's node says, in little space.
@@ -154,6 +154,7 @@ type author struct {
 	host, label, endpoint string
 	pid                   int
 	identity              string // of another client
+	guarded               bool   // see Contender
 }
 
 // sayingOf returns what c says.

@@ -3,6 +3,7 @@
 package manager
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -33,15 +34,16 @@ func TestF347_HolderIsKilled(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		first    func(srv *zktest.Server, h *holder)
-		takeover bool
+		takeover bool // of the session
+		lock     bool // of the lock, in which the session had a node
 	}{
-		{"it is killed", func(*zktest.Server, *holder) {}, true},
-		{"it has closed its Manager", func(_ *zktest.Server, h *holder) { h.says("close", "ok") }, false},
+		{"it is killed", func(*zktest.Server, *holder) {}, true, true},
+		{"it has closed its Manager", func(_ *zktest.Server, h *holder) { h.says("close", "ok") }, false, false},
 		{"it could not close its Manager", func(srv *zktest.Server, h *holder) {
 			srv.Faults().DropRequest(zktest.Match{Op: zktest.OpClose, Session: srv.Sessions()[0].ID, Times: zktest.Every})
 			expect(h.t, h.ask("close") != "ok", "Close succeeded")
 			srv.Faults().Clear()
-		}, true},
+		}, true, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			srv := zktest.NewServer(zktest.Config{MaxSessionTimeout: time.Hour, Logger: slog.New(slog.DiscardHandler)})
@@ -50,7 +52,8 @@ func TestF347_HolderIsKilled(t *testing.T) {
 			defer srv.Close()
 			h := startHolder(t, addr, "x", childTimeout+"=1h", childSentinel+"=yes")
 			test.first(srv, h)
-			m, err := Open(t.Context(), Config{Servers: []string{addr}, Logger: slog.New(slog.DiscardHandler)})
+			told := make(takeoverLog, 1)
+			m, err := Open(t.Context(), Config{Servers: []string{addr}, Logger: slog.New(told)})
 			wantErr(t, "open", err, nil)
 			defer m.Close()
 			next := exclusive(t, m, "x").Acquire(t.Context())
@@ -59,6 +62,24 @@ func TestF347_HolderIsKilled(t *testing.T) {
 			wantErr(t, "the next process", err, nil)
 			said := fmt.Sprint(h.cmd.Stderr)
 			wantEq(t, "the sentinel has closed the session", strings.Contains(said, "is closed after"), test.takeover)
+			if test.lock {
+				<-told
+				wantEq(t, "takeovers", m.Stats().Takeovers, 1)
+			}
 		})
 	}
+}
+
+// A takeoverLog gets a line when a lock was taken over.
+type takeoverLog chan string
+
+func (l takeoverLog) Enabled(context.Context, slog.Level) bool { return true }
+func (l takeoverLog) WithAttrs([]slog.Attr) slog.Handler       { return l }
+func (l takeoverLog) WithGroup(string) slog.Handler            { return l }
+
+func (l takeoverLog) Handle(_ context.Context, r slog.Record) error {
+	if strings.Contains(r.Message, "took a lock over") {
+		l <- r.Message
+	}
+	return nil
 }

@@ -30,7 +30,7 @@ type Stats struct {
 }
 
 // totals are the counters of a Manager: see ManagerStats.
-type totals struct{ grants, lost, failures atomic.Uint64 }
+type totals struct{ grants, lost, failures, takeovers atomic.Uint64 }
 
 // counters are a lock's counters. Each is atomic, but they are read one by one: a
 // Stats is not a snapshot of one moment.

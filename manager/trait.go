@@ -14,6 +14,7 @@ import (
 //	raised   an upgradable read lock: a held round may become exclusive (upgrade.go)
 //	robust   a lock that reports abandonment: a node beside its own says that it is held (abandoned.go)
 //	idling   a lock that lingers when its last holder has left (linger.go)
+//	heir     a lock that was waited for: its last holder may have been killed (takeover.go)
 //	placed   a round of a [Manager.LockAll], whose group does its I/O (place.go)
 //
 // A trait has no state of its own, so one value serves all rounds. It is called by the round's
@@ -75,10 +76,10 @@ type trait interface {
 // have to see to the end of an upgrade.
 var (
 	traitsOf = [...][]trait{
-		queue.Exclusive:  {robust{}, idling{}},
-		queue.Read:       {paired{}, idling{}},
-		queue.Write:      {robust{}, paired{}, idling{}},
-		queue.Upgradable: {raised{}, paired{}},
+		queue.Exclusive:  {heir{}, robust{}, idling{}},
+		queue.Read:       {heir{}, paired{}, idling{}},
+		queue.Write:      {heir{}, robust{}, paired{}, idling{}},
+		queue.Upgradable: {heir{}, raised{}, paired{}},
 	}
 	traitsOfPlace = []trait{placed{}}
 )

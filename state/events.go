@@ -53,6 +53,7 @@ const (
 	Marking        // of a lock: each grant leaves a mark
 	OfMutex        // of a lock: it is the private lock of a Mutex
 	Listened       // of a lock: it has listeners
+	Heir           // of a round: it has waited for a contender whose session another process closes
 	Together       // of a lock: LockAll has a place in its queue, or wants one
 )
 

@@ -129,6 +129,9 @@ func (c *runCmd) hold(a *app) error {
 
 // manager opens a session in which a lock can be held for the program.
 func (c *runCmd) manager(a *app) (*manager.Manager, error) {
+	if !c.NoTakeover {
+		takeover.SetGuarded()
+	}
 	m, err := a.manager(a.ctx, func(cfg *manager.Config) {
 		cfg.LostMargin = c.KillAfter
 		cfg.Label = c.Label

@@ -25,15 +25,17 @@ type Note struct {
 // A Record is a note: the session of a process was closed for it when it had ended. It is in a node
 // of its own in [Directory]. The next holders of the locks and people read it.
 type Record struct {
+	Name string `json:"-"` // of its node
+
 	Process json.RawMessage `json:"process,omitempty"`
 	Session int64           `json:"session"`
 	Ended   time.Time       `json:"ended"` // when that was seen, by the clock of the machine
 	After   time.Duration   `json:"after"` // from then until the session was closed, in nanoseconds
 
-	// Directories are those in which the session had nodes, as far as a server said so, and More
-	// is how many do not fit.
-	Directories []string `json:"directories,omitempty"`
-	More        int      `json:"more,omitempty"`
+	// Nodes are the paths of the session's nodes when it was closed, in order, as far as a server
+	// said so. More is how many do not fit.
+	Nodes []string `json:"nodes,omitempty"`
+	More  int      `json:"more,omitempty"`
 }
 
 // Kind is what the description of a process says that it is for.
@@ -46,9 +48,9 @@ const Segment = "_taken_"
 func Directory(root string) string { return strings.TrimSuffix(root, "/") + "/" + Segment }
 
 const (
-	mostRecords     = 32       // that are kept
-	mostDirectories = 32 << 10 // bytes of names in a Record
-	noteTime        = 5 * time.Second
+	mostRecords = 16        // that are kept
+	mostNodes   = 256 << 10 // bytes of paths in a Record: some 3,000 locks
+	noteTime    = 5 * time.Second
 )
 
 // Leave leaves the note that the session, which had these nodes, is closed. It blocks for a few round
@@ -71,7 +73,7 @@ func (o Order) Leave(ctx context.Context, configure func(*zkio.Config) error, en
 	defer context.AfterFunc(ctx, func() { _ = client.Close(ctx) })()
 
 	r := Record{Process: o.Note.Process, Session: o.ID, Ended: ended.UTC().Truncate(time.Millisecond), After: after}
-	r.Directories, r.More = directoriesOf(nodes)
+	r.Nodes, r.More = fitting(nodes)
 	text, err := json.Marshal(r)
 	if err != nil {
 		return err
@@ -105,23 +107,22 @@ func (o Order) leave(s *zkio.Session, name string, text []byte) error {
 	return nil
 }
 
-// directoriesOf returns the directories of the nodes, and how many more there are than a Record
-// takes.
-func directoriesOf(nodes []string) (dirs []string, more int) {
-	for _, node := range nodes {
-		if i := strings.LastIndexByte(node, '/'); i > 0 {
-			dirs = append(dirs, node[:i])
-		}
-	}
-	slices.Sort(dirs)
-	dirs = slices.Compact(dirs)
+// fitting returns as many of the nodes as a Record takes, in order, and how many more there are.
+func fitting(nodes []string) (fit []string, more int) {
+	nodes = slices.Sorted(slices.Values(nodes))
 	size := 0
-	for i, dir := range dirs {
-		if size += len(dir); size > mostDirectories {
-			return dirs[:i], len(dirs) - i
+	for i, node := range nodes {
+		if size += len(node); size > mostNodes {
+			return nodes[:i], len(nodes) - i
 		}
 	}
-	return dirs, 0
+	return nodes, 0
+}
+
+// HadNode reports whether the session had the node at path.
+func (r *Record) HadNode(path string) bool {
+	_, found := slices.BinarySearch(r.Nodes, path)
+	return found
 }
 
 // Read reads the notes called names, of those below root, in that order. It leaves out what is gone, and
@@ -132,13 +133,14 @@ func Read(s *zkio.Session, root string, names []string) ([]Record, error) {
 		paths[i] = Directory(root) + "/" + name
 	}
 	var found []Record
-	for _, read := range s.GetAll(paths...) {
+	for i, read := range s.GetAll(paths...) {
 		var r Record
 		switch {
 		case errors.Is(read.Err, zkio.ErrNoNode), errors.Is(read.Err, zkio.ErrNoAuth):
 		case read.Err != nil:
 			return nil, read.Err
 		case json.Unmarshal(read.Data, &r) == nil && r.Session != 0:
+			r.Name = names[i]
 			found = append(found, r)
 		}
 	}

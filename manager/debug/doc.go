@@ -79,6 +79,7 @@
 //	                 session, own, persistent
 //	  contended, yielding
 //	  revocation     from (a contender), reason, until
+//	  taken_over     from (a contender), ended, after_seconds
 //	  last_loss      time, held_seconds, error, session, node, token
 //	  rounds, grants, joins, entries, lost_races, longest_race, foreign
 //	                 as in manager.Stats

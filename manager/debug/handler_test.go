@@ -237,6 +237,7 @@ func TestHostileTexts(t *testing.T) {
 		l.Holder = l.Ahead
 		l.Revocation = &manager.Revocation{From: *l.Ahead, Reason: evil}
 		l.LastLoss = &manager.Loss{Time: time.Now(), Err: errors.New(evil)}
+		l.TakenOver = &manager.Takeover{From: *l.Ahead}
 	}
 	h := handler(info(evil, state.Retained, time.Hour, hostile), info(evil+"2", state.Fetching, time.Hour, hostile))
 	h.Observe(manager.Event{Kind: manager.EventLost, Lock: evil, Err: errors.New(evil)})
@@ -251,6 +252,22 @@ func TestHostileTexts(t *testing.T) {
 	}
 	if !strings.Contains(text, html.EscapeString("<script>alert(1)")) && !strings.Contains(text, "&lt;script&gt;alert(1)") {
 		t.Error("the texts are not there at all")
+	}
+}
+
+// A lock that was taken over says from which process, and how fast.
+func TestTakenOver(t *testing.T) {
+	by := manager.Takeover{From: manager.Contender{Label: "worker-2", Host: "db7", PID: 17, Session: 0x42}, Ended: time.Now(), After: 4 * time.Millisecond}
+	h := handler(info("jobs/nightly", state.Retained, time.Hour, func(l *manager.LockInfo) { l.TakenOver = &by }))
+	if text := get(t, h, ""); !strings.Contains(text, "worker-2@db7, pid 17") || !strings.Contains(text, "closed 4 ms later") {
+		t.Error("the page does not say it")
+	}
+	got := getJSON(t, h, "").Locks[0].TakenOver
+	if got == nil || got.From.Label != "worker-2" || got.From.Session != "0x42" || !got.Ended.Equal(by.Ended) {
+		t.Errorf("JSON says %+v", got)
+	}
+	if text, err := seconds(by.After).MarshalJSON(); err != nil || string(text) != "0.004" {
+		t.Errorf("it took %s, %v", text, err)
 	}
 }
 

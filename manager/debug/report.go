@@ -131,6 +131,7 @@ type lock struct {
 	Contended  bool        `json:"contended"`
 	Yielding   bool        `json:"yielding"`
 	Revocation *revocation `json:"revocation,omitempty"`
+	TakenOver  *takeover   `json:"taken_over,omitempty"`
 	LastLoss   *loss       `json:"last_loss,omitempty"`
 
 	Rounds      uint64 `json:"rounds"`
@@ -140,6 +141,12 @@ type lock struct {
 	LostRaces   uint64 `json:"lost_races"`
 	LongestRace uint64 `json:"longest_race"`
 	Foreign     int    `json:"foreign"`
+}
+
+type takeover struct {
+	From  *contender `json:"from,omitempty"`
+	Ended time.Time  `json:"ended"`
+	After seconds    `json:"after_seconds"`
 }
 
 type contender struct {
@@ -334,6 +341,9 @@ func lockOf(s *snapshot, stuck bool) lock {
 	}
 	if r := s.Revocation; r != nil {
 		l.Revocation = &revocation{From: contenderOf(&r.From), Reason: cut(r.Reason), Until: r.Until}
+	}
+	if by := s.TakenOver; by != nil {
+		l.TakenOver = &takeover{From: contenderOf(&by.From), Ended: by.Ended, After: seconds(by.After)}
 	}
 	if last := s.LastLoss; last != nil {
 		l.LastLoss = &loss{

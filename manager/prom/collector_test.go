@@ -236,7 +236,7 @@ func TestScrape(t *testing.T) {
 		Locks: 9, Session: 1, Connected: true, Timeout: 10 * time.Second, Lease: 4 * time.Second,
 		Sessions: 2, Reconnects: 3, Requests: map[string]uint64{"multi": 5}, Answers: 6, WatchEvents: 7,
 		Queued: 8, Busy: 9, Workers: 10, Grants: 11, Losses: 12, Failures: 13, DroppedEvents: 14,
-		Pauses: 15, Paused: 16500 * time.Millisecond,
+		Pauses: 15, Paused: 16500 * time.Millisecond, Takeovers: 17,
 	}
 	gather(t, scraped{s, stats, list()}).expect(t, `
 		session_state{state="connected"} 1
@@ -255,6 +255,7 @@ func TestScrape(t *testing.T) {
 		busy_workers 9
 		workers 10
 		grants_total 11
+		takeovers_total 17
 		dropped_events_total 14
 		sentinel_missing 0
 		existing_locks 9

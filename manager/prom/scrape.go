@@ -53,6 +53,8 @@ var managerMetrics = []managerMetric{
 		func(s *manager.ManagerStats) float64 { return float64(s.Workers) }},
 	{"grants_total", "Locks granted to this process.", counter,
 		func(s *manager.ManagerStats) float64 { return float64(s.Grants) }},
+	{"takeovers_total", "Locks granted to this process because another one was killed, whose session its helper has closed.", counter,
+		func(s *manager.ManagerStats) float64 { return float64(s.Takeovers) }},
 	{"sentinel_missing", "1 if the sentinel of this process has no helper: if the process is killed, its locks stay until the session times out; else 0, also without a sentinel.", gauge,
 		func(s *manager.ManagerStats) float64 {
 			if s.SentinelErr != nil {

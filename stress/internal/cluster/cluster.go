@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/realzk"
+	"github.com/holdfast-go/holdfast/internal/takeover"
 	"github.com/holdfast-go/holdfast/stress/internal/options"
 	"github.com/holdfast-go/holdfast/stress/internal/pause"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
@@ -186,7 +187,7 @@ func (c *Cluster) Leaks(ctx context.Context, root string, w wire.Workload) ([]Le
 	}
 	found := []Leak{}
 	err := c.walk(ctx, root, func(s *zkio.Session, path string) error {
-		if expected[path] || isMailbox(root, path) {
+		if expected[path] || isMailbox(root, path) || isNote(root, path) {
 			return nil
 		}
 		data, stat, err := s.Get(path)
@@ -208,6 +209,13 @@ func isMailbox(root, path string) bool {
 	asks := root + "/_asks_"
 	rest, ok := strings.CutPrefix(path, asks+"/")
 	return path == asks || ok && !strings.Contains(rest, "/")
+}
+
+// isNote reports whether the path is that of a note, which the helper of a killed process has left, or of
+// their directory. They are no more than a few.
+func isNote(root, path string) bool {
+	notes := takeover.Directory(root)
+	return path == notes || strings.HasPrefix(path, notes+"/")
 }
 
 // Remove deletes root and everything below it.
