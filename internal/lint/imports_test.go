@@ -38,8 +38,8 @@ const policy = `
 	zkio:                     futures internal/ctxerr internal/oneline internal/jute github.com/go-zookeeper/zk golang.org/x/sync/... golang.org/x/sys/... go.uber.org/atomic | SERVERS
 	zkio/zktest:              internal/jute | TESTS internal/realzk github.com/go-zookeeper/zk
 	sentinel:                 zkio internal/oneline internal/takeover golang.org/x/sys/... | TESTS zkio/zktest
-	internal/takeover:        zkio | TESTS
-	manager:                  state futures zkio sentinel manager/internal/errand internal/queue internal/queueio internal/ctxerr internal/oneline golang.org/x/sync/... go.uber.org/atomic | SERVERS internal/check internal/jute
+	internal/takeover:        zkio | TESTS zkio/zktest
+	manager:                  state futures zkio sentinel manager/internal/errand internal/queue internal/queueio internal/ctxerr internal/oneline internal/takeover golang.org/x/sync/... go.uber.org/atomic | SERVERS internal/check internal/jute
 	manager/inspect:          zkio manager manager/internal/errand internal/queue internal/queueio internal/ctxerr | SERVERS
 	manager/internal/errand:  zkio | TESTS
 
