@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/holdfast-go/holdfast/internal/queue"
+	"github.com/holdfast-go/holdfast/internal/takeover"
 )
 
 // maxPath bounds the length of a lock's directory, in bytes. A contender's node
@@ -93,6 +94,8 @@ func checkSegment(segment string) error {
 		return fmt.Errorf("segment %q is reserved for questions to holders", segment)
 	case marksSegment:
 		return fmt.Errorf("segment %q is reserved for the marks of holders", segment)
+	case takeover.Segment:
+		return fmt.Errorf("segment %q is reserved for notes of killed processes", segment)
 	}
 	for _, r := range segment {
 		if illegalRune(r) {
@@ -137,8 +140,8 @@ func Escape(id string) string {
 	}
 	s := b.String()
 	if checkSegment(s) != nil {
-		// ".", "..", "zookeeper", "_asks_", "_held_" and the names of contenders' nodes become legal
-		// once their first byte is escaped.
+		// ".", "..", "zookeeper", "_asks_", "_held_", "_taken_" and the names of contenders' nodes
+		// become legal once their first byte is escaped.
 		s = fmt.Sprintf("%%%02X", s[0]) + s[1:]
 	}
 	if len(s) > maxEscaped {

@@ -19,7 +19,7 @@ func TestLockPath(t *testing.T) {
 		expect(t, got == want && err == nil, "lockPath(%q, %q) = %q, %v; want %q", root, name, got, err, want)
 	}
 	for _, name := range []string{
-		"jobs", "jobs/nightly/eu", "grüße/день/日本", "with space", "...", ".hidden", "zookeeper2", "lock-",
+		"jobs", "jobs/nightly/eu", "grüße/день/日本", "with space", "...", ".hidden", "zookeeper2", "_taken", "lock-",
 		"lock-123", // not ten digits: not a contender
 		strings.Repeat("a", maxPath-len("/holdfast/")),
 	} {
@@ -44,6 +44,10 @@ func TestF018_BadNames(t *testing.T) {
 		"dot dot at the end":                   {"a/..", "relative"},
 		"ZooKeeper's own":                      {"zookeeper", "reserved"},
 		"ZooKeeper's own, below":               {"a/zookeeper/b", "reserved"},
+		"questions":                            {"_asks_", "reserved for questions"},
+		"marks, below":                         {"_held_/a", "reserved for the marks"},
+		"notes":                                {"_taken_", "reserved for notes"},
+		"notes, below":                         {"a/_taken_/b", "reserved for notes"},
 		"NUL":                                  {"a\x00b", "U+0000"},
 		"control character":                    {"a\nb", "U+000A"},
 		"last of the first control characters": {"a\x1fb", "U+001F"},
@@ -76,7 +80,7 @@ func TestCheckRoot(t *testing.T) {
 		wantErr(t, root, checkRoot(root), nil)
 	}
 	for _, root := range []string{
-		"", "holdfast", "./holdfast", "/holdfast/", "//holdfast", "/a/../b", "/zookeeper/a", "/a\x00", "/a\xff", "/\U0001f512",
+		"", "holdfast", "./holdfast", "/holdfast/", "//holdfast", "/a/../b", "/zookeeper/a", "/_taken_", "/a\x00", "/a\xff", "/\U0001f512",
 	} {
 		expect(t, checkRoot(root) != nil, "checkRoot accepts %q", root)
 	}
@@ -121,6 +125,9 @@ func TestEscape(t *testing.T) {
 		".":                "%2E",
 		"..":               "%2E.",
 		"zookeeper":        "%7Aookeeper",
+		"_asks_":           "%5Fasks_",
+		"_held_":           "%5Fheld_",
+		"_taken_":          "%5Ftaken_",
 		"latch-0000000001": "%6Catch-0000000001",
 		"a\x00b\n":         "a%00b%0A",
 		"\x7f\u0085":       "%7F%C2%85",
@@ -197,7 +204,7 @@ func unescape(s string) (id string, cut bool) {
 
 func FuzzEscape(f *testing.F) {
 	for _, id := range []string{
-		"", ".", "..", "/", "%", "%~", "%2F", "a/b", "zookeeper", "lock-0000000001", "\U0001f512", "\xff", "\ufffd", "\x00",
+		"", ".", "..", "/", "%", "%~", "%2F", "a/b", "zookeeper", "_taken_", "lock-0000000001", "\U0001f512", "\xff", "\ufffd", "\x00",
 		"_c_00112233445566778899aabbccddeeff-__READ__-2147483648",
 		strings.Repeat("x", 300), strings.Repeat("é", 200), strings.Repeat("/", 85), strings.Repeat("/", 86),
 	} {

@@ -189,6 +189,7 @@ func TestVerbsThatRead(t *testing.T) {
 			pool (semaphore): 0 permits in use, none waits`},
 		{args: "who --limit=-1 x", code: 2, stderr: "holdfast: --limit must not be negative"},
 		{args: "who _asks_", code: 2, stderr: `holdfast: _asks_: bad lock name: segment "_asks_" is reserved for questions to holders`},
+		{args: "who _taken_", code: 2, stderr: `holdfast: _taken_: bad lock name: segment "_taken_" is reserved for notes of killed processes`},
 		{args: "ps", stdout: `
 			WHO                       PID  HOLDS  WAITS  ASKS AGE  ENDPOINT  SESSION
 			"\x1b[2J pwned\r"@db7    4001      1      0     0 AGE  db7:8080  SESSION

@@ -83,7 +83,7 @@ func walk(ctx context.Context, s *zkio.Session, root string) tree {
 				places[r.Path] = len(t.dirs)
 				t.dirs = append(t.dirs, d)
 				for _, name := range below {
-					if r.Path != root || name != "_asks_" && name != "_held_" { // the library's own
+					if r.Path != root || name != "_asks_" && name != "_held_" && name != "_taken_" { // the library's own
 						pending = append(pending, path.Join(r.Path, name))
 					}
 				}

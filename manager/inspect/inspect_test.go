@@ -186,6 +186,8 @@ func TestSurvey(t *testing.T) {
 			"/holdfast/semaphore/leases",
 			"/holdfast/semaphore/locks/_c_"+curator+"-lock-0000000000",
 			"/holdfast/_held_/jobs/nightly",
+			"/holdfast/_taken_/0000000000001-0000000000000007",
+			"/holdfast/_taken_/lock-0000000000",
 		)
 		r := reader(t, z)
 		all := `
@@ -549,7 +551,7 @@ func TestOutage(t *testing.T) {
 }
 
 func TestNewReaderRefusesBadRoots(t *testing.T) {
-	for _, root := range []string{"", "holdfast", "/a//b", "/a/", "/_asks_"} {
+	for _, root := range []string{"", "holdfast", "/a//b", "/a/", "/_asks_", "/_taken_"} {
 		if _, err := NewReader(nil, root); err == nil {
 			t.Errorf("root %q is taken", root)
 		}

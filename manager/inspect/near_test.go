@@ -54,6 +54,7 @@ func TestNear(t *testing.T) {
 			"/holdfast/a1", "/holdfast/a2", "/holdfast/a3", "/holdfast/a4", "/holdfast/a5", "/holdfast/a6", "/holdfast/a7",
 			"/holdfast/größe",
 			"/holdfast/_held_/nightly",
+			"/holdfast/_taken_/nightly",
 			"/holdfast/helt",
 			"/holdfast/holdfast/odd",
 			"/other/name",
@@ -74,6 +75,7 @@ func TestNear(t *testing.T) {
 			{"/holdfast", "/holdfast/jobs/nightly", "jobs/nightly job/nightly"},          // a path
 			{"/holdfast", "/holdfast/jobs/nightli", "jobs/nightly job/nightly"},          //
 			{"/holdfast", "/holdfast/odd", "holdfast/odd"},                               // which is a name, after all
+			{"/holdfast", "_taked_", ""},                                                 //
 			{"/holdfast", "_helt_", "helt"},                                              // what is reserved is no name
 			{"/holdfast", "secret/known", "secret/known"},                                // there, and may not be listed
 			{"/holdfast", "secret/knwon", ""},                                            //
