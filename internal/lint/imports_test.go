@@ -40,7 +40,7 @@ const policy = `
 	sentinel:                 zkio internal/oneline internal/takeover golang.org/x/sys/... | TESTS zkio/zktest
 	internal/takeover:        zkio | TESTS zkio/zktest
 	manager:                  state futures zkio sentinel manager/internal/errand internal/queue internal/queueio internal/ctxerr internal/oneline internal/takeover golang.org/x/sync/... go.uber.org/atomic | SERVERS internal/check internal/jute
-	manager/inspect:          zkio manager manager/internal/errand internal/queue internal/queueio internal/ctxerr | SERVERS
+	manager/inspect:          zkio manager manager/internal/errand internal/queue internal/queueio internal/ctxerr internal/takeover | SERVERS
 	manager/internal/errand:  zkio | TESTS
 
 	# Recipes stand on what any program can use, and on what they share.

@@ -21,12 +21,20 @@ type Queue struct {
 	// Contenders are in the order of their turns. Those that were not read have nothing
 	// but Path, Kind, Sequence, Holds and Client.
 	Contenders []Contender
+
+	// Takeover is the last time that the session of a process which had a node in the lock's
+	// directory was closed for it; nil if there is no note of that. The process held the lock or
+	// waited for it: the note does not tell which. Only [Reader.Queue] fills it in.
+	Takeover *Takeover
 }
 
 // Queue returns the queue of the lock called name, with the nodes of the first details
 // contenders read, or of all of them if details is negative. Besides the errors of every
 // [Reader], it fails with [manager.ErrBadName], and with [zkio.ErrNoAuth] if this client
 // may not list the lock's directory.
+//
+// The notes of takeovers take one read, and one more if there are any. Those that this client may
+// not read do not show.
 func (r *Reader) Queue(ctx context.Context, name string, details int) (Queue, error) {
 	path, err := manager.LockPath(r.root, name)
 	if err != nil {
@@ -36,7 +44,12 @@ func (r *Reader) Queue(ctx context.Context, name string, details int) (Queue, er
 	if err != nil {
 		return Queue{}, err
 	}
-	return r.queue(d), nil
+	q := r.queue(d)
+	q.Takeover, err = ask(ctx, r, func(s *zkio.Session) (*Takeover, error) { return lastTakeover(s, r.root, path) })
+	if err != nil {
+		return Queue{}, err
+	}
+	return q, nil
 }
 
 // look reads one directory.
