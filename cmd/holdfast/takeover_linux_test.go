@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -47,6 +48,47 @@ func TestF344_RunIsKilled(t *testing.T) {
 			}
 		})
 	}
+}
+
+// who shows the takeover from a run that was killed, while the lock is free and when the next process
+// has it.
+func TestF344_WhoShowsTheTakeover(t *testing.T) {
+	s, addr := serve(t)
+	args := func(label string) []string {
+		return []string{"run", "--servers", addr, "--session-timeout", "60s", "--label", label, "x", "--", "sh", "-c", "echo in; exec sleep 1000"}
+	}
+	c := begin(t, args("worker-2")...)
+	c.stdout.await(t, "in")
+	session := sessionText(firstSession(s))
+	began := time.Now()
+	c.signal(syscall.SIGKILL)
+	eventually(t, func() bool { return len(s.Children("/holdfast/_taken_")) == 1 })
+
+	host, err := os.Hostname()
+	must(t, err)
+	line := regexp.MustCompile(fmt.Sprintf(`(?m)^taken over: worker-2@%s, pid %d, which held it or waited for it, ended at \d\d:\d\d:\d\d \(\d+s ago\); its session %s was closed [\d.]+m?s later$`,
+		regexp.QuoteMeta(safe(host)), c.Process.Pid, session))
+	check := func(what, above string) {
+		t.Helper()
+		var out, errs bytes.Buffer
+		if code := execute([]string{"--servers", addr, "who", "x"}, nil, &out, &errs); code != 0 || !line.Match(out.Bytes()) || !strings.Contains(out.String(), above) {
+			t.Errorf("%s: exit code %d, %s%s\nwant %s\nand %s", what, code, &out, &errs, above, line)
+		}
+		out.Reset()
+		code := execute([]string{"--servers", addr, "--json", "who", "x"}, nil, &out, &errs)
+		var facts whoFacts
+		must(t, json.Unmarshal(out.Bytes(), &facts))
+		if got := facts.Takeover; code != 0 || got == nil {
+			t.Errorf("%s: exit code %d, JSON %s%s", what, code, &out, &errs)
+		} else if got.Label != "worker-2" || got.Host != host || got.PID != c.Process.Pid || got.Session != session ||
+			got.Ended.Before(began.Truncate(time.Millisecond)) || got.Ended.After(time.Now()) || got.After <= 0 || got.After > patience.Seconds() {
+			t.Errorf("%s: JSON %s", what, &out)
+		}
+	}
+	check("while it is free", "x is free")
+	next := begin(t, args("worker-3")...)
+	next.stdout.await(t, "in")
+	check("when the next one has it", "x (exclusive): 1 process holds it, none waits")
 }
 
 // The pipe of a process that is killed ends before its children have another parent.

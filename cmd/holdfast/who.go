@@ -22,6 +22,8 @@ type whoCmd struct {
 func (*whoCmd) Help() string {
 	return `Shows the queue of a lock in the order of turns: the contenders that hold it, and behind them those that wait. Contenders of other clients, such as Curator and kazoo, are shown by what they tell. Of a recipe it shows those that take part: candidates, members, shards, permits, elements. It creates no node.
 
+If a process that held the lock or waited for it was killed, and its session was closed for it, a line below the queue says so. ZooKeeper keeps notes of the last 32 such processes of all locks.
+
 Examples:
   holdfast who jobs/nightly
   holdfast who --limit 0 jobs/nightly
@@ -33,6 +35,34 @@ Examples:
 type whoFacts struct {
 	lockFacts
 	Contenders []*contenderFacts `json:"contenders"`
+	Takeover   *takeoverFacts    `json:"takeover,omitempty"`
+}
+
+// takeoverFacts are the facts about a session that was closed for its process, as JSON.
+type takeoverFacts struct {
+	Label    string    `json:"label,omitempty"`
+	Host     string    `json:"host,omitempty"`
+	PID      int       `json:"pid,omitempty"`
+	Endpoint string    `json:"endpoint,omitempty"`
+	Identity string    `json:"identity,omitempty"`
+	Session  string    `json:"session"`
+	Ended    time.Time `json:"ended"`
+	After    float64   `json:"after_seconds"`
+}
+
+// factsOfTakeover returns the facts about t, which may be nil.
+func factsOfTakeover(t *inspect.Takeover) *takeoverFacts {
+	if t == nil {
+		return nil
+	}
+	c := &t.From
+	return &takeoverFacts{
+		Label: c.Label, Host: c.Host, PID: c.PID, Endpoint: c.Endpoint, Identity: c.Identity,
+		Session: sessionText(c.Session), After: t.After.Seconds(),
+		// It is in UTC, unless another client has left the note. As that is, it can be written again;
+		// in UTC it may be in the year 10000, which JSON has no form for.
+		Ended: t.Ended,
+	}
 }
 
 // Run shows the queue.
@@ -66,7 +96,7 @@ func (c *whoCmd) Run(a *app) error {
 		return failed("show the queue of", c.Name, err)
 	}
 	if a.JSON {
-		facts := whoFacts{lockFacts: factsOfLock(&q.Lock), Contenders: []*contenderFacts{}}
+		facts := whoFacts{lockFacts: factsOfLock(&q.Lock), Contenders: []*contenderFacts{}, Takeover: factsOfTakeover(q.Takeover)}
 		for i := range shown(&q, c.Limit) {
 			facts.Contenders = append(facts.Contenders, factsOf(&q.Contenders[i], i+1))
 		}
@@ -75,6 +105,9 @@ func (c *whoCmd) Run(a *app) error {
 		}
 	}
 	if q.Missing {
+		if q.Takeover != nil && !a.JSON {
+			fmt.Fprintln(a.stdout, takeoverText(q.Takeover, time.Now()))
+		}
 		return s.missing(a.ctx, "lock", c.Name)
 	}
 	if a.JSON {
@@ -111,9 +144,22 @@ func writeQueue(w io.Writer, q *inspect.Queue, limit int, now time.Time) {
 			fmt.Fprintf(w, "… and %s more\n", figures.Number(more))
 		}
 	}
+	if q.Takeover != nil {
+		fmt.Fprintln(w, takeoverText(q.Takeover, now))
+	}
 	for _, note := range notes(q, limit) {
 		fmt.Fprintln(w, note)
 	}
+}
+
+// takeoverText says from which process a lock was taken over. What is a day old has a date.
+func takeoverText(t *inspect.Takeover, now time.Time) string {
+	layout := time.TimeOnly
+	if now.Sub(t.Ended) >= 24*time.Hour {
+		layout = time.DateTime
+	}
+	return fmt.Sprintf("taken over: %s, which held it or waited for it, ended at %s (%s ago); its session %s was closed %v later",
+		whoLong(&t.From), t.Ended.Local().Format(layout), age(now.Sub(t.Ended)), sessionText(t.From.Session), t.After.Round(time.Millisecond))
 }
 
 // stateText says whether a contender holds its lock.
