@@ -5,7 +5,9 @@ package manager
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -119,9 +121,12 @@ func (k *takeovers) granted(t *roundIO) {
 	k.mu.Lock()
 	h := k.heirs[t]
 	h.granted, h.abandoned = true, t.tenure.abandoned // first has added it
-	found := k.matchLocked(h)
+	by := k.notes[k.matchLocked(h)].Takeover
+	told := h.told
 	k.mu.Unlock()
-	k.tell(h, found)
+	if told {
+		k.tell(by, []*inheritance{h})
+	}
 }
 
 // over forgets a round, but for what a note may say later.
@@ -142,39 +147,44 @@ func (k *takeovers) of(t *roundIO) *Takeover {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if h := k.heirs[t]; h != nil {
-		return k.findLocked(h)
-	}
-	return nil
-}
-
-// findLocked returns the takeover that a note tells of.
-func (k *takeovers) findLocked(h *inheritance) *Takeover {
-	for _, n := range k.notes {
-		if n.record.HadNode(h.node) {
-			return &n.Takeover
+		if by, found := k.notes[k.findLocked(h)]; found {
+			return &by.Takeover
 		}
 	}
 	return nil
 }
 
-// matchLocked is findLocked for what is to be told, once.
-func (k *takeovers) matchLocked(h *inheritance) *Takeover {
-	if !h.granted || h.told {
-		return nil
+// findLocked returns the name of the note of the takeover; "" if there is none.
+func (k *takeovers) findLocked(h *inheritance) string {
+	for name, n := range k.notes {
+		if n.record.HadNode(h.node) {
+			return name
+		}
 	}
-	found := k.findLocked(h)
-	h.told = found != nil
-	return found
+	return ""
 }
 
-// tell counts and logs a takeover; nil: there is none.
-func (k *takeovers) tell(h *inheritance, found *Takeover) {
-	if found == nil {
-		return
+// matchLocked is findLocked for what is to be told, once.
+func (k *takeovers) matchLocked(h *inheritance) string {
+	if !h.granted || h.told {
+		return ""
 	}
-	k.m.totals.takeovers.Add(1)
-	k.m.cfg.Logger.Info("holdfast: took a lock over from a process that has ended, and whose session was closed at once",
-		"lock", h.lock, "kind", h.kind, "from", found.From.String(), "session", fmt.Sprintf("%#x", found.From.Session), "after", found.After, "abandoned", h.abandoned)
+	name := k.findLocked(h)
+	h.told = name != ""
+	return name
+}
+
+// tell counts the locks that were taken over from one process, and logs that.
+func (k *takeovers) tell(by Takeover, heirs []*inheritance) {
+	k.m.totals.takeovers.Add(uint64(len(heirs)))
+	what, args := "holdfast: took a lock over from a process that has ended, and whose session was closed at once", []any{"lock"}
+	if len(heirs) > 1 {
+		what, args = "holdfast: took locks over from a process that has ended, and whose session was closed at once", []any{"locks", len(heirs), "first"}
+	}
+	h := heirs[0]
+	args = append(args, h.lock, "kind", h.kind, "abandoned", h.abandoned,
+		"from", by.From.String(), "session", fmt.Sprintf("%#x", by.From.Session), "after", by.After)
+	k.m.cfg.Logger.Info(what, args...)
 }
 
 // PathChanged is called by the dispatcher when a note came or went.
@@ -255,19 +265,19 @@ func (k *takeovers) read(s *zkio.Session, names []string) error {
 		n.From.Since = time.Time{}
 		notes[r.Name] = n
 	}
-	told := make(map[*inheritance]*Takeover)
+	told := make(map[string][]*inheritance)
 	k.mu.Lock()
 	k.notes = notes
-	for _, h := range k.heirs {
-		told[h] = k.matchLocked(h)
-	}
-	for _, h := range k.late {
-		told[h] = k.matchLocked(h)
+	for _, h := range append(slices.Collect(maps.Values(k.heirs)), k.late...) {
+		if name := k.matchLocked(h); name != "" {
+			told[name] = append(told[name], h)
+		}
 	}
 	k.late = slices.DeleteFunc(k.late, func(h *inheritance) bool { return h.told })
 	k.mu.Unlock()
-	for h, t := range told {
-		k.tell(h, t)
+	for name, heirs := range told {
+		slices.SortFunc(heirs, func(a, b *inheritance) int { return strings.Compare(a.lock, b.lock) })
+		k.tell(notes[name].Takeover, heirs)
 	}
 	return nil
 }

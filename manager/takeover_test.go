@@ -109,6 +109,25 @@ func TestTakeover(t *testing.T) {
 		wantTold(c, b, 1)
 		c.unlock(hb, next)
 	})
+	subtest(t, "several locks", func(c *cluster) {
+		a, b := c.guarded("a"), c.lock("b")
+		var holds []Hold
+		var nodes []string
+		for _, name := range []string{"z", "y", "x"} {
+			ha := c.acquire(exclusive(c.t, a.m, name))
+			g, err := ha.Grant()
+			wantErr(c.t, "grant", err, nil)
+			nodes = append(nodes, g.Path)
+			holds = append(holds, c.acquire(exclusive(c.t, b.m, name)))
+		}
+		a.die()
+		c.held(holds...)
+		a.note(nodes)
+		wantEq(c.t, "takeovers", b.m.Stats().Takeovers, 3)
+		lines := c.log.with("holdfast: took locks over")
+		expect(c.t, len(lines) == 1 && strings.Contains(lines[0], "locks=3 first=x "), "%q", lines)
+		c.unlock(holds...)
+	})
 	subtest(t, "a reader", func(c *cluster) {
 		a, b := c.guarded("a"), c.rw("b")
 		c.acquire(readWrite(c.t, a.m, "jobs").Writer())

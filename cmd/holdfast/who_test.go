@@ -47,10 +47,14 @@ func TestTakeoverText(t *testing.T) {
 // leaveNote leaves the note that this session was closed for a process with nodes in directories.
 func (e *ensemble) leaveNote(t *testing.T, session int64, process, ended string, directories ...string) {
 	t.Helper()
-	dirs, err := json.Marshal(directories)
+	nodes := make([]string, 0, len(directories))
+	for _, dir := range directories {
+		nodes = append(nodes, dir+"/lock-0000000007")
+	}
+	text, err := json.Marshal(nodes)
 	must(t, err)
 	must(t, e.CreateAll(fmt.Sprintf("%s/%013d-%016x", takeover.Directory("/holdfast"), session, session),
-		fmt.Appendf(nil, `{"process":%s,"session":%d,"ended":%q,"after":4000000,"directories":%s}`, process, session, ended, dirs)))
+		fmt.Appendf(nil, `{"process":%s,"session":%d,"ended":%q,"after":4000000,"nodes":%s}`, process, session, ended, text)))
 }
 
 // who shows the takeover below the queue, and in its JSON.

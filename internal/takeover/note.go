@@ -125,6 +125,22 @@ func (r *Record) HadNode(path string) bool {
 	return found
 }
 
+// HadNodeIn reports whether the session had a node in the directory.
+func (r *Record) HadNodeIn(dir string) bool {
+	dir += "/"
+	i, _ := slices.BinarySearch(r.Nodes, dir)
+	for _, node := range r.Nodes[i:] {
+		name, below := strings.CutPrefix(node, dir)
+		if !below {
+			return false
+		}
+		if !strings.Contains(name, "/") {
+			return true
+		}
+	}
+	return false
+}
+
 // Read reads the notes called names, of those below root, in that order. It leaves out what is gone, and
 // what is no note.
 func Read(s *zkio.Session, root string, names []string) ([]Record, error) {

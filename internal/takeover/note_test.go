@@ -56,6 +56,11 @@ func TestNotes(t *testing.T) {
 			if !r.HadNode("/locks/a/n-3") || r.HadNode("/locks/a/n-2") {
 				t.Errorf("note %d knows of other nodes than it names", i)
 			}
+			for _, dir := range []string{"/locks/a", "/locks/b", "/locks/b/c", "/locks/c", "/lock"} {
+				if had := r.HadNodeIn(dir); had != (dir == "/locks/a" || dir == "/locks/b/c") {
+					t.Errorf("note %d had a node in %s: %t", i, dir, had)
+				}
+			}
 		}
 
 		// What is no note, or has gone, is left out.

@@ -31,7 +31,7 @@ type Takeover struct {
 
 // mostTakeovers is how many notes are read. As many as half of that are kept, unless several
 // processes leave one at the same time, or another client has put nodes there.
-const mostTakeovers = 64
+const mostTakeovers = 32
 
 // lastTakeover returns the last takeover from a process that had a node in the directory dir; nil
 // if there is no note of one, or none that this client may read.
@@ -48,7 +48,7 @@ func lastTakeover(s *zkio.Session, root, dir string) (*Takeover, error) {
 		return nil, err
 	}
 	for _, note := range notes {
-		if slices.Contains(note.Directories, dir) {
+		if note.HadNodeIn(dir) {
 			return takeoverOf(note), nil
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,8 +20,13 @@ import (
 // at, for a process that had nodes in these directories.
 func note(t *testing.T, root string, at int64, session int64, process string, dirs ...string) string {
 	t.Helper()
+	var nodes []string
+	for _, dir := range dirs {
+		nodes = append(nodes, dir+"/lock-0000000007")
+	}
+	slices.Sort(nodes)
 	text, err := json.Marshal(takeover.Record{
-		Process: json.RawMessage(process), Session: session, Ended: time.Unix(at, 0).UTC(), After: 4 * time.Millisecond, Directories: dirs,
+		Process: json.RawMessage(process), Session: session, Ended: time.Unix(at, 0).UTC(), After: 4 * time.Millisecond, Nodes: nodes,
 	})
 	must(t, err)
 	return fmt.Sprintf("%s/%013d-%016x %s", takeover.Directory(root), at*1000, uint64(session), text)
@@ -74,7 +80,7 @@ func TestTakeover(t *testing.T) {
 			return []string{note(t, root, 7, 0x17, `"`+strings.Repeat("x", 1000)+`"`, "/holdfast/jobs/x")}
 		}, want: `"\"` + strings.Repeat("x", 127) + `…"  0x17 at 7 after 4ms`},
 		{what: "a process that says nothing", notes: func(t *testing.T, root string) []string {
-			return []string{takeover.Directory(root) + `/7-17 {"session":23,"ended":"1970-01-01T00:00:07Z","directories":["/holdfast/jobs/x"]}`}
+			return []string{takeover.Directory(root) + `/7-17 {"session":23,"ended":"1970-01-01T00:00:07Z","nodes":["/holdfast/jobs/x/lock-0000000007"]}`}
 		}, want: `?  0x17 at 7 after 0s`},
 		{what: "too many notes", notes: func(t *testing.T, root string) (all []string) {
 			all = append(all, note(t, root, 1, 0x17, ours, "/holdfast/jobs/x"))
