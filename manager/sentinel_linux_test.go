@@ -53,10 +53,18 @@ func TestF347_HolderIsKilled(t *testing.T) {
 			h := startHolder(t, addr, "x", childTimeout+"=1h", childSentinel+"=yes")
 			test.first(srv, h)
 			told := make(takeoverLog, 1)
-			m, err := Open(t.Context(), Config{Servers: []string{addr}, Logger: slog.New(told)})
+			placed := make(chan Event, 10)
+			m, err := Open(t.Context(), Config{Servers: []string{addr}, Logger: slog.New(told), Observer: func(e Event) {
+				if e.Kind == EventPlaced {
+					placed <- e
+				}
+			}})
 			wantErr(t, "open", err, nil)
 			defer m.Close()
 			next := exclusive(t, m, "x").Acquire(t.Context())
+			if test.lock {
+				<-placed // it waits for the lock
+			}
 			h.kill() // it waits for the sentinel, which has the same standard error
 			_, err = next.Granted().Wait(t.Context())
 			wantErr(t, "the next process", err, nil)

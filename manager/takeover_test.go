@@ -50,7 +50,7 @@ func (k *killing) note(nodes []string) {
 
 // The process that gets a lock from one that was killed learns that, and tells: the note comes after
 // the lock, and before or after that is released.
-func TestTakeover(t *testing.T) {
+func TestF352_Takeover(t *testing.T) {
 	wantTold := func(c *cluster, l *Lock, n uint64) {
 		c.t.Helper()
 		wantEq(c.t, "takeovers", l.m.Stats().Takeovers, n)
@@ -180,6 +180,26 @@ func TestTakeover(t *testing.T) {
 		wantEq(c.t, "takeovers of the one between", z.m.Stats().Takeovers, 1)
 		c.unlock(hb)
 	})
+	subtest(t, "it had to queue again", func(c *cluster) {
+		a, b, z := c.guarded("a"), c.lock("b"), c.lock("z")
+		la := exclusive(c.t, a.m, "jobs")
+		wantErr(c.t, "a reports", la.ReportAbandoned(0), nil)
+		wantErr(c.t, "b reports", b.ReportAbandoned(10*time.Second), nil)
+		c.acquire(la)
+		hb := c.acquire(b)
+		nodes := a.die() // b is first in line, and waits for the lock-delay
+		hz := c.acquire(z)
+		c.remove(c.nodeOf(b.m))
+		time.Sleep(time.Second)
+		c.held(hz)
+		c.waiting(hb)
+		c.unlock(hz)
+		time.Sleep(11 * time.Second)
+		c.held(hb)
+		a.note(nodes)
+		wantTold(c, b, 0)
+		c.unlock(hb)
+	})
 	subtest(t, "the notes may not be read", func(c *cluster) {
 		a, b := c.guarded("a"), c.lock("b")
 		closed := []zkio.ACL{{Perms: zkio.PermCreate, Scheme: "world", ID: "anyone"}}
@@ -198,7 +218,7 @@ func TestTakeover(t *testing.T) {
 
 // Notes cost nothing where there are no helpers, and with them two requests at most in a session, and two for a
 // note.
-func TestTakeoverCosts(t *testing.T) {
+func TestF352_TakeoverCosts(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		asked := 0
 		c.srv.OnRequest(func(_ int64, op zktest.Op, path string) {
@@ -239,7 +259,7 @@ func TestTakeoverCosts(t *testing.T) {
 }
 
 // A process remembers only so many locks that it had, and for which no note has come.
-func TestTakeoversForget(t *testing.T) {
+func TestF352_TakeoversForget(t *testing.T) {
 	k := new(takeovers)
 	k.heirs = make(map[*roundIO]*inheritance)
 	for range 10 * mostLate {

@@ -222,7 +222,7 @@ func (w *ward) close(ctx context.Context, configure func(*zkio.Config) error, lo
 			}
 			say("has ended: its session %#x is closed after %v, and its locks are free", o.ID, after.Round(time.Millisecond))
 			if err := o.Leave(ctx, configure, began, after, nodes); err != nil {
-				say("has ended: no note of that could be left in ZooKeeper, so it is only said here: %v", err)
+				say("has ended: its note in ZooKeeper, which tells the next holders: %v", err)
 			}
 		})
 	}

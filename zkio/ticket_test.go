@@ -110,11 +110,11 @@ func lostHandshake(z *zktest.Server, s *Session) {
 }
 
 func refusedNodes(z *zktest.Server, s *Session) {
-	z.Faults().FailRequest(zktest.Match{Op: zktest.OpGetEphemerals, Session: s.ID()}, zktest.CodeUnimplemented)
+	z.Faults().FailRequest(zktest.Match{Op: zktest.OpGetEphemerals, Session: s.ID(), Times: 1}, zktest.CodeUnimplemented)
 }
 
 func lostNodes(z *zktest.Server, s *Session) {
-	z.Faults().DropRequest(zktest.Match{Op: zktest.OpGetEphemerals, Session: s.ID()})
+	z.Faults().DropRequest(zktest.Match{Op: zktest.OpGetEphemerals, Session: s.ID(), Times: 1})
 }
 
 func refused(z *zktest.Server, s *Session) {

@@ -121,7 +121,7 @@ func (g *guard) takeOver() {
 	}
 	fmt.Fprintf(&g.stderr, "%s holdfast: the session of run is closed: the lock is free\n", stamp())
 	if err := g.Takeover.leave(ctx, ended, nodes); err != nil {
-		fmt.Fprintf(&g.stderr, "%s holdfast: no note of that could be left in ZooKeeper, so it is only said here: %v\n", stamp(), err)
+		fmt.Fprintf(&g.stderr, "%s holdfast: the note of that in ZooKeeper, which tells the next holder: %v\n", stamp(), err)
 	}
 }
 

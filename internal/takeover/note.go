@@ -92,16 +92,16 @@ func (o Order) leave(s *zkio.Session, name string, text []byte) error {
 		err = s.Create(dir+"/"+name, text, o.Note.ACL)
 	}
 	if err != nil && !errors.Is(err, zkio.ErrNodeExists) { // it is there if an answer was lost
-		return err
+		return fmt.Errorf("it could not be left: %w", err)
 	}
 	names, _, err := s.Children(dir)
 	if err != nil {
-		return err
+		return fmt.Errorf("it is there, but older ones could not be listed: %w", err)
 	}
 	slices.Sort(names)
 	for _, old := range names[:max(0, len(names)-mostRecords)] {
 		if err := s.Delete(dir+"/"+old, -1); err != nil && !errors.Is(err, zkio.ErrNoNode) {
-			return err
+			return fmt.Errorf("it is there, but an older one stays: %w", err)
 		}
 	}
 	return nil
