@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"time"
@@ -33,10 +34,11 @@ const underRun = "run"
 var deaths = []death{
 	{work.ByKill, oursSentinel, 1, 200, 50},
 	{work.ByKill, oursSentinel, 10, 200, 100},
-	{work.ByKill, oursSentinel, 1000, 50, 500},
+	{work.ByKill, oursSentinel, 1000, 200, 500},
 	{work.ByPanic, oursSentinel, 1, 50, 50},
 	{work.ByExit, oursSentinel, 1, 50, 50},
 	{work.ByGroup, oursSentinel, 1, 50, 50},
+	{work.ByOOM, oursSentinel, 1, 50, 0}, // it takes until the memory is used up
 	{underRun, ours, 1, 50, 1000},
 	{work.ByKill, ours, 1, 5, 0},
 	{work.ByKill, curator, 1, 5, 0},
@@ -48,7 +50,7 @@ func (d death) id() string { return fmt.Sprintf("takeover/%s/locks=%d", d.how, d
 // title says what happens.
 func (d death) title() string {
 	return map[string]string{
-		work.ByKill: "SIGKILL of a process", work.ByGroup: "SIGKILL of a process group", work.ByPanic: "panic of a process", work.ByExit: "os.Exit of a process",
+		work.ByKill: "SIGKILL of a process", work.ByGroup: "SIGKILL of a process group", work.ByPanic: "panic of a process", work.ByExit: "os.Exit of a process", work.ByOOM: "OOM kill of a process",
 		underRun: "SIGKILL of holdfast run",
 	}[d.how]
 }
@@ -89,6 +91,14 @@ func (s *suite) takeOver(ctx context.Context, root string, scenarios []scenario)
 				return err
 			}
 		}
+		if d.how == work.ByOOM {
+			g, err := newMemoryGroup("holdfast-bench-probe")
+			if err != nil {
+				fmt.Fprintf(s.log, "%s: not measured: %v\n", d.id(), err)
+				continue
+			}
+			g.remove()
+		}
 		r := work.Result{Allocs: -1}
 		for i := range d.times {
 			if err := ctx.Err(); err != nil {
@@ -120,11 +130,19 @@ func (s *suite) dieOnce(ctx context.Context, command string, next *program, d de
 		j.Server = next.server
 	}
 	var holder *exec.Cmd
-	if d.how == underRun {
+	var group *memoryGroup
+	switch d.how {
+	case underRun:
 		j.Death = work.ByKill
 		holder, err = runHolder(ctx, command, j)
-	} else {
-		holder, err = keeper(ctx, next, j)
+	case work.ByOOM:
+		if group, err = newMemoryGroup(fmt.Sprintf("holdfast-bench-%d", os.Getpid())); err != nil {
+			return r, err
+		}
+		defer group.remove()
+		fallthrough
+	default:
+		holder, err = keeper(ctx, next, j, group)
 	}
 	if err != nil {
 		return r, err
@@ -138,12 +156,17 @@ func (s *suite) dieOnce(ctx context.Context, command string, next *program, d de
 }
 
 // keeper starts a process of the same subject as p, in a process group of its own, which keeps a
-// job's locks.
-func keeper(ctx context.Context, p *program, j work.Job) (*exec.Cmd, error) {
+// job's locks. It is in the memory group, if that is not nil.
+func keeper(ctx context.Context, p *program, j work.Job, group *memoryGroup) (*exec.Cmd, error) {
 	k := newProgram(ctx, p.name, p.server, p.cmd.Args)
 	k.cmd.Stderr, k.cmd.SysProcAttr = nil, ownGroup() // its panic, and its helper's words, are of no interest
 	if err := k.begin(); err != nil {
 		return nil, err
+	}
+	if group != nil {
+		if err := group.add(k.cmd.Process.Pid); err != nil {
+			return nil, errors.Join(err, k.end())
+		}
 	}
 	j.Work = work.Keep
 	if _, err := k.do(j); err != nil {

@@ -27,7 +27,12 @@ func TestTakeover(t *testing.T) {
 	}
 	defer next.end()
 	s := &suite{report: &report{measured: newMeasured()}, places: map[string]string{ensemble: addr}, log: io.Discard}
-	for _, how := range []string{work.ByKill, work.ByGroup, work.ByPanic, work.ByExit} {
+	ways := []string{work.ByKill, work.ByGroup, work.ByPanic, work.ByExit}
+	if g, err := newMemoryGroup("holdfast-bench-test"); err == nil {
+		g.remove()
+		ways = append(ways, work.ByOOM)
+	}
+	for _, how := range ways {
 		for _, locks := range []int{1, 10} {
 			r, err := s.dieOnce(t.Context(), "", next, death{how: how, subject: oursSentinel, locks: locks})
 			if err != nil || len(r.Waits) != 1 {

@@ -76,6 +76,7 @@ package manager
 //   - upgrade.go: it is upgradable, or upgraded.
 //   - abandoned.go: it reports that the last holder was interrupted.
 //   - linger.go: it stays the process's when the last holder has left.
+//   - takeover.go: it was granted because the process that had the lock was killed.
 //   - place.go: it is a place of a LockAll. A group does the I/O of all its places, which are in
 //     no chain (group.go).
 //

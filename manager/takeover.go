@@ -177,14 +177,13 @@ func (k *takeovers) matchLocked(h *inheritance) string {
 // tell counts the locks that were taken over from one process, and logs that.
 func (k *takeovers) tell(by Takeover, heirs []*inheritance) {
 	k.m.totals.takeovers.Add(uint64(len(heirs)))
-	what, args := "holdfast: took a lock over from a process that has ended, and whose session was closed at once", []any{"lock"}
-	if len(heirs) > 1 {
-		what, args = "holdfast: took locks over from a process that has ended, and whose session was closed at once", []any{"locks", len(heirs), "first"}
-	}
-	h := heirs[0]
-	args = append(args, h.lock, "kind", h.kind, "abandoned", h.abandoned,
+	h, log := heirs[0], k.m.cfg.Logger.With("kind", heirs[0].kind, "abandoned", heirs[0].abandoned,
 		"from", by.From.String(), "session", fmt.Sprintf("%#x", by.From.Session), "after", by.After)
-	k.m.cfg.Logger.Info(what, args...)
+	if len(heirs) == 1 {
+		log.Info("holdfast: took a lock over from a process that has ended, and whose session was closed at once", "lock", h.lock)
+	} else {
+		log.Info("holdfast: took locks over from a process that has ended, and whose session was closed at once", "locks", len(heirs), "first", h.lock)
+	}
 }
 
 // PathChanged is called by the dispatcher when a note came or went.

@@ -5,6 +5,7 @@
 package work
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"os/signal"
@@ -13,7 +14,7 @@ import (
 )
 
 // deaths has what makes a process that keeps locks end.
-var deaths = map[string]syscall.Signal{ByKill: syscall.SIGKILL, ByGroup: syscall.SIGKILL, ByPanic: syscall.SIGUSR1, ByExit: syscall.SIGUSR2}
+var deaths = map[string]syscall.Signal{ByKill: syscall.SIGKILL, ByGroup: syscall.SIGKILL, ByPanic: syscall.SIGUSR1, ByExit: syscall.SIGUSR2, ByOOM: syscall.SIGHUP}
 
 // end makes a process end.
 func end(pid int, death string) error {
@@ -30,10 +31,15 @@ func end(pid int, death string) error {
 // dieWhenAsked has this process end as end asks for it, until it does.
 func dieWhenAsked() {
 	asked := make(chan os.Signal, 1)
-	signal.Notify(asked, deaths[ByPanic], deaths[ByExit])
+	signal.Notify(asked, deaths[ByPanic], deaths[ByExit], deaths[ByOOM])
 	go func() {
-		if <-asked == deaths[ByExit] {
+		switch <-asked {
+		case deaths[ByExit]:
 			os.Exit(1)
+		case deaths[ByOOM]:
+			for hoard := [][]byte{}; ; {
+				hoard = append(hoard, bytes.Repeat([]byte{1}, 1<<20))
+			}
 		}
 		debug.SetTraceback("none")
 		panic("asked for")

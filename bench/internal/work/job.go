@@ -71,6 +71,7 @@ const (
 	ByGroup = "group" // SIGKILL of its process group
 	ByPanic = "panic"
 	ByExit  = "exit"
+	ByOOM   = "OOM" // it uses up the memory that it may have, and the kernel kills it
 )
 
 // A Job is one measurement.
