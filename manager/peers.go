@@ -148,6 +148,9 @@ type said struct {
 	persistent bool
 }
 
+// guarded reports whether the contender's process says that another one closes its session: see Contender.
+func (s said) guarded() bool { return s.by != (unique.Handle[peer]{}) && s.by.Value().guarded }
+
 // An author is what a contender says about the process that it belongs to. A process
 // often waits behind many contenders of few others.
 type author struct {

@@ -33,7 +33,8 @@ type Takeover struct {
 //
 // Processes with a helper say so in their nodes. So only a grant after a wait for such a contender,
 // which makes the round an heir, costs anything: the first of them in each session has steps watch
-// the directory of the notes. That costs two requests at most, and each note two more.
+// the directory of the notes. That costs two requests at most, and each note two more. Locks of a
+// LockAll are no heirs: their group waits for all of them at once.
 type takeovers struct {
 	m      *Manager
 	path   string // of the directory of the notes
@@ -84,7 +85,7 @@ func (heir) first(t *roundIO, s *zkio.Session, _ *tenure) next {
 	k := &t.round.lock.m.takeovers
 	switch p := t.position.Load(); {
 	case p == nil || p.of == nil: // it has not waited; or it has, and is first in line for longer
-	case p.of.contender().guarded:
+	case p.of.guarded():
 		t.events.Raise(state.Heir)
 		k.add(t, p.of.path, s)
 	case t.events.Take(state.Heir) != 0:
