@@ -90,6 +90,12 @@ func TestJudge(t *testing.T) {
 		{"node deleted under the holder", `
 			p0 a: 1 request, 1.1 granted t10, 2.02 valid, 2.05 lost
 			h: 2 began 1 delete-holder process 0 of a, 2.01 over 1; p1 a: 1 request, 2.01 granted t11, 3 release`, verdict.OK, nil, ""},
+		{"node deleted before a goroutine asks that is told first of what its process asked for before", `
+			p0w1 a: 1.9 request, 2.11 granted t10, 2.2 lost; p0 a: 2.05 request, 2.1 granted t10, 2.2 lost
+			h: 2 began 1 delete-waiter process 0 of a, 2.01 over 1; p1 a: 2 request, 2.08 granted t11, 3 release`, verdict.OK, nil, ""},
+		{"node deleted before its process asks", `
+			p0 a: 2.05 request, 2.1 granted t10, 2.2 lost
+			h: 2 began 1 delete-waiter process 0 of a, 2.01 over 1; p1 a: 2 request, 2.08 granted t11, 3 release`, verdict.Violation, append(slices.Clone(twice), verdict.Tokens), "held twice at 2.100 s"},
 		{"node deleted under another holder", `
 			p0 a: 1 request, 1.1 granted t10, 2.05 lost; h: 2 began 1 delete-holder process 0 of m, 2.01 over 1
 			p1 a: 1 request, 2.01 granted t11, 3 release`, verdict.Violation, twice, "held twice at 2.010 s"},

@@ -67,6 +67,12 @@ func (h *Hall) Enter(round uint64, worker int) (file string, leave func() error,
 // id of that, and its worker.
 const memberFormat = "in-%d-%d-%d"
 
+// Begun reports whether the round has begun, which is not one of long ago.
+func (h *Hall) Begun(round uint64) bool {
+	files, err := filepath.Glob(h.file(round, "*"))
+	return err == nil && len(files) > 0
+}
+
 // Inside returns the members of the round that have not left.
 func (h *Hall) Inside(round uint64) (all []Party, err error) {
 	files, err := filepath.Glob(h.file(round, "in-*"))

@@ -46,6 +46,9 @@ func TestHall(t *testing.T) {
 			t.Errorf("%+v: %q, %v", tt, first, err)
 		}
 	}
+	if !h.Begun(7) || h.Begun(70) {
+		t.Errorf("round 7 has begun: %t, and round 70: %t", h.Begun(7), h.Begun(70))
+	}
 }
 
 // The files of rounds do not fill the disk.

@@ -112,9 +112,15 @@ type Highest struct {
 	Asked int64 // when the process had asked for it
 }
 
-// asked returns when the process of h first asked for what it has under the token of h.
+// asked returns when the process of h first asked for what it has under the token of h. Workers that
+// wait for it wait for the same: one of them may be told later than h although it has asked before.
 func (l *Lock) asked(h *Hold) int64 {
 	asked := h.Requested
+	for _, o := range h.Process.Holds {
+		if o.Lock == l && o.Mode == h.Mode && o.Phase == Waiting && o.with == nil && h.with == nil {
+			asked = min(asked, o.Requested)
+		}
+	}
 	for _, top := range l.Highest {
 		if top.By == h.Process && top.Fence == h.Fence && h.Fence.Token != 0 {
 			asked = min(asked, top.Asked)

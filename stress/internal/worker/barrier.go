@@ -70,6 +70,9 @@ func (b *barrierRecipe) step(run, ctx context.Context, w *worker, s plan.Step, l
 	}
 }
 
+// keptOutcomes is for how many rounds a barrier promises to remember how one has ended.
+const keptOutcomes = 16
+
 // left checks what Leave has returned.
 func (b *barrierRecipe) left(ctx context.Context, w *worker, l *contended, st *barrier.Stage, err error) {
 	broken, isBroken := errors.AsType[*barrier.BrokenError](err)
@@ -83,6 +86,9 @@ func (b *barrierRecipe) left(ctx context.Context, w *worker, l *contended, st *b
 		return
 	case err != nil && ctx.Err() != nil:
 		w.child.count(func(n *wire.Counts) { n.Timeouts++ })
+		return
+	case errors.Is(err, manager.ErrUnknownOutcome) && b.hall.Begun(st.Round+keptOutcomes):
+		w.child.count(func(n *wire.Counts) { n.Timeouts++ }) // its process was stopped for so many rounds
 		return
 	case err != nil:
 		w.unexpected("Leave", l, err)
