@@ -98,7 +98,7 @@ type LockInfo struct {
 	Contended  bool        // this process holds it, and has seen another one wait
 	Yielding   bool        // this process holds it, and newcomers must let others go first
 	Revocation *Revocation // which process has asked for it, and why; nil if none has
-	TakenOver  *Takeover   // the process that was killed before this one got the lock; nil if none was, as far as is known
+	TakenOver  *Takeover   // the process that was killed before this one got the lock; nil if none was, as far as its note in ZooKeeper tells
 	LastLoss   *Loss       // the last time this process lost it, if it is among the Manager's last 1,000 losses
 }
 

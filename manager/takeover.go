@@ -5,7 +5,6 @@ package manager
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -33,7 +32,7 @@ type Takeover struct {
 //
 // Processes with a helper say so in their nodes. So only a grant after a wait for such a contender,
 // which makes the round an heir, costs anything: the first of them in each session has steps watch
-// the directory of the notes. That costs two requests at most, and each note two more. Locks of a
+// the directory of the notes. That costs two requests at most, and each note two or three more. Locks of a
 // LockAll are no heirs: their group waits for all of them at once.
 type takeovers struct {
 	m      *Manager
@@ -47,8 +46,10 @@ type takeovers struct {
 	armedIn  *zkio.Session // the session in which the watch is set
 	watching bool          // it is registered as a watcher
 
-	mu    sync.Mutex // protects what follows, and inheritances; held for a few instructions
-	notes map[string]note
+	// mu protects what follows, and inheritances. It is held while a step looks for new notes' nodes
+	// among the heirs, and else for a few instructions.
+	mu    sync.Mutex
+	notes map[string]*note // by name; what is no note has no nodes
 	heirs map[*roundIO]*inheritance
 	late  []*inheritance // of rounds that are over, and were granted: the note comes later than the lock
 }
@@ -66,7 +67,8 @@ type inheritance struct {
 	kind      string
 	granted   bool
 	abandoned bool
-	told      bool // that it was taken over
+	from      *Takeover // nil: no note tells of one
+	told      bool
 }
 
 // mostLate is how many rounds that are over takeovers remember.
@@ -74,22 +76,28 @@ const mostLate = 1024
 
 func (k *takeovers) init(m *Manager) {
 	k.m, k.path = m, takeover.Directory(m.cfg.Root)
-	k.notes, k.heirs = make(map[string]note), make(map[*roundIO]*inheritance)
+	k.notes, k.heirs = make(map[string]*note), make(map[*roundIO]*inheritance)
 	k.errand.Init(m.client, k)
 }
 
 // heir is the trait of a round that waits for a contender whose process has a helper.
 type heir struct{ plain }
 
+// before forgets the contender if the round has lost its node: it will queue again.
+func (heir) before(t *roundIO, _ *zkio.Session) next {
+	if (t.node == nil || t.node.Czxid() == 0) && t.events.Take(state.Heir) != 0 {
+		t.round.lock.m.takeovers.over(t)
+	}
+	return goOn
+}
+
+// first notes for which contender the round has waited, if that is known for certain: it was the only
+// one ahead when the round began to wait for it. With more ahead, those that the round has not looked
+// at may have gone in any order.
 func (heir) first(t *roundIO, s *zkio.Session, _ *tenure) next {
-	k := &t.round.lock.m.takeovers
-	switch p := t.position.Load(); {
-	case p == nil || p.of == nil: // it has not waited; or it has, and is first in line for longer
-	case p.of.guarded():
+	if p := t.position.Load(); p != nil && p.ahead == 1 && p.of != nil && p.of.guarded() {
 		t.events.Raise(state.Heir)
-		k.add(t, p.of.path, s)
-	case t.events.Take(state.Heir) != 0:
-		k.over(t) // it has queued again, behind another contender
+		t.round.lock.m.takeovers.add(t, p.of.path, s)
 	}
 	return goOn
 }
@@ -113,7 +121,7 @@ func (k *takeovers) add(t *roundIO, node string, s *zkio.Session) {
 	k.heirs[t] = &inheritance{node: node, lock: l.Name(), kind: l.kind.String()}
 	k.mu.Unlock()
 	if k.wanted.Swap(s) != s {
-		k.errand.Wake()
+		k.errand.WakeBy(zkio.Refetches)
 	}
 }
 
@@ -122,12 +130,28 @@ func (k *takeovers) granted(t *roundIO) {
 	k.mu.Lock()
 	h := k.heirs[t]
 	h.granted, h.abandoned = true, t.tenure.abandoned // first has added it
-	by := k.notes[k.matchLocked(h)].Takeover
-	told := h.told
-	k.mu.Unlock()
-	if told {
-		k.tell(by, []*inheritance{h})
+	for _, n := range k.notes {
+		h.match(n)
 	}
+	tell := h.tell()
+	k.mu.Unlock()
+	if tell {
+		k.log(h.from, []*inheritance{h})
+	}
+}
+
+// match notes the takeover if n tells of it.
+func (h *inheritance) match(n *note) {
+	if h.from == nil && n.record.HadNode(h.node) {
+		h.from = &n.Takeover
+	}
+}
+
+// tell reports whether the takeover is to be told, once.
+func (h *inheritance) tell() bool {
+	tell := h.granted && h.from != nil && !h.told
+	h.told = h.told || tell
+	return tell
 }
 
 // over forgets a round, but for what a note may say later.
@@ -148,49 +172,27 @@ func (k *takeovers) of(t *roundIO) *Takeover {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if h := k.heirs[t]; h != nil {
-		if by, found := k.notes[k.findLocked(h)]; found {
-			return &by.Takeover
-		}
+		return h.from
 	}
 	return nil
 }
 
-// findLocked returns the name of the note of the takeover; "" if there is none.
-func (k *takeovers) findLocked(h *inheritance) string {
-	for name, n := range k.notes {
-		if n.record.HadNode(h.node) {
-			return name
-		}
-	}
-	return ""
-}
-
-// matchLocked is findLocked for what is to be told, once.
-func (k *takeovers) matchLocked(h *inheritance) string {
-	if !h.granted || h.told {
-		return ""
-	}
-	name := k.findLocked(h)
-	h.told = name != ""
-	return name
-}
-
-// tell counts the locks that were taken over from one process, and logs that.
-func (k *takeovers) tell(by Takeover, heirs []*inheritance) {
+// log counts the locks that were taken over from one process, and logs that.
+func (k *takeovers) log(by *Takeover, heirs []*inheritance) {
 	k.m.totals.takeovers.Add(uint64(len(heirs)))
-	h, log := heirs[0], k.m.cfg.Logger.With("kind", heirs[0].kind, "abandoned", heirs[0].abandoned,
-		"from", by.From.String(), "session", fmt.Sprintf("%#x", by.From.Session), "after", by.After)
-	if len(heirs) == 1 {
-		log.Info("holdfast: took a lock over from a process that has ended, and whose session was closed at once", "lock", h.lock)
+	h := heirs[0]
+	rest := []any{"kind", h.kind, "abandoned", h.abandoned, "from", by.From.String(), "session", fmt.Sprintf("%#x", uint64(by.From.Session)), "after", by.After}
+	if log := k.m.cfg.Logger; len(heirs) == 1 {
+		log.Info("holdfast: took a lock over from a process that has ended, and whose session was closed at once", append(rest, "lock", h.lock)...)
 	} else {
-		log.Info("holdfast: took locks over from a process that has ended, and whose session was closed at once", "locks", len(heirs), "first", h.lock)
+		log.Info("holdfast: took locks over from a process that has ended, and whose session was closed at once", append(rest, "locks", len(heirs), "first", h.lock)...)
 	}
 }
 
 // PathChanged is called by the dispatcher when a note came or went.
 func (k *takeovers) PathChanged(string, zkio.Event) {
 	k.news.Store(true)
-	k.errand.Wake()
+	k.errand.WakeBy(zkio.Refetches)
 }
 
 // Urgent puts the steps behind what callers wait for.
@@ -201,14 +203,19 @@ func (k *takeovers) Closed(zkio.Queue) {}
 
 // Step reads the notes that are new.
 func (k *takeovers) Step(s *zkio.Session) {
-	if k.m.stage.Load() == closingDown || k.wanted.Load() != s {
-		return // in the next session, the next heir has them read
+	if k.m.stage.Load() == closingDown || k.wanted.Load() == nil {
+		return
 	}
-	switch err := k.look(s); {
+	err := k.look(s)
+	// If s has ended meanwhile, a wake for the next session may have come to this step.
+	if err == nil {
+		err = s.Err()
+	}
+	switch class := zkio.ClassOf(err); {
 	case err == nil:
 		k.errand.Tries = 0
-	case zkio.ClassOf(err) == zkio.Definite: // they may not be read
-	case zkio.ClassOf(err) != zkio.Closed:
+	case class == zkio.Definite: // they may not be read
+	case class != zkio.Closed:
 		k.errand.Retry()
 	}
 }
@@ -232,7 +239,8 @@ func (k *takeovers) look(s *zkio.Session) error {
 	if err != nil {
 		return err
 	}
-	if err := k.read(s, names); err != nil {
+	names = takeover.Notes(names)
+	if err := k.read(s, names[:min(takeover.Most, len(names))]); err != nil {
 		return err
 	}
 	k.armedIn = s
@@ -241,7 +249,7 @@ func (k *takeovers) look(s *zkio.Session) error {
 
 // read makes the notes those with these names.
 func (k *takeovers) read(s *zkio.Session, names []string) error {
-	notes := make(map[string]note, len(names))
+	notes := make(map[string]*note, len(names))
 	var unread []string
 	k.mu.Lock()
 	for _, name := range names {
@@ -259,25 +267,39 @@ func (k *takeovers) read(s *zkio.Session, names []string) error {
 	if err != nil {
 		return err
 	}
+	for _, name := range unread {
+		notes[name] = new(note) // not to be read again, whatever it is
+	}
+	var fresh []*note
 	for _, r := range found {
-		n := note{Takeover{Ended: r.Ended, After: r.After}, r}
+		n := &note{Takeover{Ended: r.Ended, After: r.After}, r}
 		n.From.describe(r.Process, zkio.Stat{EphemeralOwner: r.Session})
 		n.From.Since = time.Time{}
 		notes[r.Name] = n
+		fresh = append(fresh, n)
 	}
-	told := make(map[string][]*inheritance)
+	told := make(map[*Takeover][]*inheritance)
+	match := func(h *inheritance) {
+		for _, n := range fresh {
+			h.match(n)
+		}
+		if h.tell() {
+			told[h.from] = append(told[h.from], h)
+		}
+	}
 	k.mu.Lock()
 	k.notes = notes
-	for _, h := range append(slices.Collect(maps.Values(k.heirs)), k.late...) {
-		if name := k.matchLocked(h); name != "" {
-			told[name] = append(told[name], h)
-		}
+	for _, h := range k.heirs {
+		match(h)
+	}
+	for _, h := range k.late {
+		match(h)
 	}
 	k.late = slices.DeleteFunc(k.late, func(h *inheritance) bool { return h.told })
 	k.mu.Unlock()
-	for name, heirs := range told {
+	for by, heirs := range told {
 		slices.SortFunc(heirs, func(a, b *inheritance) int { return strings.Compare(a.lock, b.lock) })
-		k.tell(notes[name].Takeover, heirs)
+		k.log(by, heirs)
 	}
 	return nil
 }

@@ -84,7 +84,7 @@ type ward struct {
 // errReplaced is the cause of the end of a ward whose process has connected once more.
 var errReplaced = errors.New("the process has connected once more")
 
-// mostTold bounds what a process can have a helper remember: some 3,000 sessions.
+// mostTold bounds what a process can have a helper remember: some 1,500 sessions.
 const mostTold = 1 << 20
 
 // admit reads what a process says first, and answers. If it returns an error, it has closed conn.
@@ -209,6 +209,8 @@ func (w *ward) close(ctx context.Context, configure func(*zkio.Config) error, lo
 		return
 	}
 	var closing sync.WaitGroup
+	var notes []func() // left when all sessions are closed
+	var mu sync.Mutex  // protects notes
 	for _, o := range w.orders {
 		closing.Go(func() {
 			nodes, err := o.Close(ctx, configure)
@@ -221,12 +223,19 @@ func (w *ward) close(ctx context.Context, configure func(*zkio.Config) error, lo
 				return
 			}
 			say("has ended: its session %#x is closed after %v, and its locks are free", o.ID, after.Round(time.Millisecond))
-			if err := o.Leave(ctx, configure, began, after, nodes); err != nil {
-				say("has ended: its note in ZooKeeper, which tells the next holders: %v", err)
-			}
+			mu.Lock()
+			defer mu.Unlock()
+			notes = append(notes, func() {
+				if err := o.Leave(ctx, configure, began, after, nodes); err != nil {
+					say("has ended: its note in ZooKeeper, which tells the next holders: %v", err)
+				}
+			})
 		})
 	}
 	closing.Wait()
+	for _, leave := range notes {
+		leave()
+	}
 }
 
 // awaitEnd waits until the process and all children that it keeps have ended. It returns an error if

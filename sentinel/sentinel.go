@@ -79,7 +79,7 @@ type Sentinel struct {
 
 // A Note is what a helper leaves in ZooKeeper when it has closed a session, for the next holders of
 // the locks and for people: which process had the session, and how long it took. The notes are
-// nodes in <Root>/_taken_, which has the last 16 of them.
+// nodes in <Root>/_taken_, which has the last 64 of them.
 type Note struct {
 	Root string     // of the locks, as Config.Root of a Manager; "": no note is left
 	ACL  []zkio.ACL // of the nodes; empty: every client may do everything
@@ -330,6 +330,9 @@ func (s *Sentinel) Tell(client any, cfg zkio.Config, t zkio.Ticket, n Note) {
 	s.count++
 	if c.version = s.count; c.key == 0 {
 		c.key = s.count
+	}
+	if !json.Valid(n.Process) {
+		n.Process = nil // else the helper could not be told of the session
 	}
 	c.order = takeover.New(cfg, t, takeover.Note(n))
 	s.sessions[client] = c

@@ -69,6 +69,10 @@ const (
 // on. Servers answer a wrong password as if the session was over. So does a former leader that
 // has not noticed yet that it is none, if the session is younger; then nil says too much.
 //
+// nodes are the paths of the session's ephemeral nodes just before, for people to be told: as the
+// server saw them that has closed it, which may lag behind. They are nil if it did not say: servers
+// older than ZooKeeper 3.6 do not, nor one that is asked a second time.
+//
 // CloseSession blocks until a server confirms, or until ctx ends. The error says what each server
 // answered last; ZooKeeper ends the session by itself, one session timeout after ctx has ended at
 // the latest. If cfg or t cannot be right, the error wraps ErrBadArguments. Goroutines may call
@@ -130,6 +134,9 @@ func (c *closer) closeBy(ctx context.Context, server string, pause time.Duration
 			c.hosts.noteFailure(server, reasonOf(err, time.Since(began)))
 		}
 		pause = askAgain << min(n, 20)
+		if n == 0 && resumed && errors.Is(err, io.EOF) {
+			pause = 0 // it may not know the request for the nodes, as servers before ZooKeeper 3.6
+		}
 		if !resumed {
 			pause = min(pause, maxPause)
 		}

@@ -22,7 +22,7 @@ type whoCmd struct {
 func (*whoCmd) Help() string {
 	return `Shows the queue of a lock in the order of turns: the contenders that hold it, and behind them those that wait. Contenders of other clients, such as Curator and kazoo, are shown by what they tell. Of a recipe it shows those that take part: candidates, members, shards, permits, elements. It creates no node.
 
-If a process that held the lock or waited for it was killed, and its session was closed for it, a line below the queue says so. ZooKeeper keeps notes of the last 32 such processes of all locks.
+If a process that held the lock or waited for it was killed, and its session was closed for it, a line below the queue says so. ZooKeeper keeps notes of the last 64 such processes of all locks.
 
 Examples:
   holdfast who jobs/nightly

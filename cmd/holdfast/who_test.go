@@ -53,7 +53,7 @@ func (e *ensemble) leaveNote(t *testing.T, session int64, process, ended string,
 	}
 	text, err := json.Marshal(nodes)
 	must(t, err)
-	must(t, e.CreateAll(fmt.Sprintf("%s/%013d-%016x", takeover.Directory("/holdfast"), session, session),
+	must(t, e.CreateAll(fmt.Sprintf("%s/note-%010d", takeover.Directory("/holdfast"), session),
 		fmt.Appendf(nil, `{"process":%s,"session":%d,"ended":%q,"after":4000000,"nodes":%s}`, process, session, ended, text)))
 }
 

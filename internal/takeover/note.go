@@ -47,17 +47,29 @@ const Segment = "_taken_"
 // Directory returns the path of the directory of the notes.
 func Directory(root string) string { return strings.TrimSuffix(root, "/") + "/" + Segment }
 
+// prefix begins the names of notes. ZooKeeper appends a number that grows, so that they are in the
+// order in which they were left, whatever the clocks of their machines say.
+const prefix = "note-"
+
+// Most is how many notes are kept.
+const Most = 64
+
 const (
-	mostRecords = 16        // that are kept
-	mostNodes   = 256 << 10 // bytes of paths in a Record: some 3,000 locks
-	noteTime    = 5 * time.Second
+	mostNodes = 256 << 10 // bytes of paths in a Record: some 3,000 locks
+	noteTime  = 5 * time.Second
 )
 
 // Leave leaves the note that the session, which had these nodes, is closed. It blocks for a few round
-// trips, and for seconds at most. A session without nodes gets none.
+// trips, and for seconds at most. A session is left without a note if it had no node, or if no
+// server said which: then no lock was taken over, as far as is known.
 func (o Order) Leave(ctx context.Context, configure func(*zkio.Config) error, ended time.Time, after time.Duration, nodes []string) (err error) {
-	if o.Note.Root == "" || nodes != nil && len(nodes) == 0 {
+	r := Record{Process: o.Note.Process, Session: o.ID, Ended: ended.UTC().Truncate(time.Millisecond), After: after}
+	if r.Nodes, r.More = fitting(o.Note.Root, nodes); len(r.Nodes) == 0 || o.Note.Root == "" {
 		return nil
+	}
+	text, err := json.Marshal(r)
+	if err != nil {
+		return err
 	}
 	cfg, err := o.config(configure)
 	if err != nil {
@@ -71,35 +83,29 @@ func (o Order) Leave(ctx context.Context, configure func(*zkio.Config) error, en
 	}
 	defer client.Close(ctx)
 	defer context.AfterFunc(ctx, func() { _ = client.Close(ctx) })()
-
-	r := Record{Process: o.Note.Process, Session: o.ID, Ended: ended.UTC().Truncate(time.Millisecond), After: after}
-	r.Nodes, r.More = fitting(nodes)
-	text, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
-	return o.leave(client.Session(), fmt.Sprintf("%013d-%016x", ended.UnixMilli(), uint64(o.ID)), text)
+	return o.leave(client.Session(), text)
 }
 
-// leave creates the node called name, and deletes the oldest if there are too many.
-func (o Order) leave(s *zkio.Session, name string, text []byte) error {
+// leave creates the node, and deletes the oldest if there are too many.
+func (o Order) leave(s *zkio.Session, text []byte) error {
 	dir := Directory(o.Note.Root)
-	err := s.Create(dir+"/"+name, text, o.Note.ACL)
+	note := zkio.CreateOp(dir+"/"+prefix, text, o.Note.ACL).Sequential()
+	_, err := s.Multi(note)
 	if errors.Is(err, zkio.ErrNoNode) {
 		if err := s.Create(dir, nil, o.Note.ACL); err != nil && !errors.Is(err, zkio.ErrNodeExists) {
-			return err
+			return fmt.Errorf("it could not be left: %w", err)
 		}
-		err = s.Create(dir+"/"+name, text, o.Note.ACL)
+		_, err = s.Multi(note)
 	}
-	if err != nil && !errors.Is(err, zkio.ErrNodeExists) { // it is there if an answer was lost
+	if err != nil {
 		return fmt.Errorf("it could not be left: %w", err)
 	}
 	names, _, err := s.Children(dir)
 	if err != nil {
 		return fmt.Errorf("it is there, but older ones could not be listed: %w", err)
 	}
-	slices.Sort(names)
-	for _, old := range names[:max(0, len(names)-mostRecords)] {
+	notes := Notes(names)
+	for _, old := range notes[min(Most, len(notes)):] {
 		if err := s.Delete(dir+"/"+old, -1); err != nil && !errors.Is(err, zkio.ErrNoNode) {
 			return fmt.Errorf("it is there, but an older one stays: %w", err)
 		}
@@ -107,16 +113,30 @@ func (o Order) leave(s *zkio.Session, name string, text []byte) error {
 	return nil
 }
 
-// fitting returns as many of the nodes as a Record takes, in order, and how many more there are.
-func fitting(nodes []string) (fit []string, more int) {
-	nodes = slices.Sorted(slices.Values(nodes))
+// Notes returns which of the names in the directory are those of notes, the last first.
+func Notes(names []string) []string {
+	notes := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !strings.HasPrefix(name, prefix) })
+	slices.Sort(notes)
+	slices.Reverse(notes)
+	return notes
+}
+
+// fitting returns as many of the nodes below root as a Record takes, in order, and how many more there
+// are. What is elsewhere concerns no lock.
+func fitting(root string, nodes []string) (fit []string, more int) {
+	below := strings.TrimSuffix(root, "/") + "/"
 	size := 0
-	for i, node := range nodes {
-		if size += len(node); size > mostNodes {
-			return nodes[:i], len(nodes) - i
+	for _, node := range slices.Sorted(slices.Values(nodes)) {
+		switch {
+		case !strings.HasPrefix(node, below):
+		case size+len(node) > mostNodes:
+			more++
+		default:
+			size += len(node)
+			fit = append(fit, node)
 		}
 	}
-	return nodes, 0
+	return fit, more
 }
 
 // HadNode reports whether the session had the node at path.

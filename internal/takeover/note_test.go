@@ -30,22 +30,24 @@ func TestNotes(t *testing.T) {
 		cfg := zkio.Config{Servers: []string{"zk"}, Dialer: z.Dial}
 		leave := func(id int64, nodes []string) {
 			o := New(cfg, zkio.Ticket{ID: id, Timeout: 10 * time.Second}, Note{Root: "/locks", Process: json.RawMessage(`{"pid":7}`)})
-			must(t, o.Leave(t.Context(), dialer, time.Now(), time.Duration(id)*time.Millisecond, nodes))
+			must(t, o.Leave(t.Context(), dialer, time.Now().Add(-time.Duration(id)*time.Hour), time.Duration(id)*time.Millisecond, nodes))
 			time.Sleep(time.Millisecond)
 		}
 		leave(100, []string{})
+		leave(101, nil)
+		leave(102, []string{"/other/n"})
 		if z.Exists("/locks/_taken_") {
-			t.Error("there is a note of a session without nodes")
+			t.Error("there is a note of a session without nodes of locks")
 		}
-		for id := int64(1); id <= mostRecords+3; id++ {
-			leave(id, []string{"/locks/a/n-1", "/locks/b/c/n-2", "/locks/a/n-3"})
+		for id := int64(1); id <= Most+3; id++ {
+			leave(id, []string{"/locks/a/n-1", "/locks/b/c/n-2", "/locks/a/n-3", "/n", "/other/n"})
 		}
-		names := z.Children("/locks/_taken_")
-		slices.Sort(names)
+		names := Notes(append(z.Children("/locks/_taken_"), "other"))
+		slices.Reverse(names)
 		found, err := Read(s, "/locks", names)
 		must(t, err)
-		if len(found) != mostRecords {
-			t.Fatalf("%d notes, want the last %d", len(found), mostRecords)
+		if len(found) != Most {
+			t.Fatalf("%d notes, want the last %d", len(found), Most)
 		}
 		for i, r := range found {
 			id := int64(i + 4)
@@ -77,7 +79,7 @@ func TestManyNodes(t *testing.T) {
 	for i := range 20_000 {
 		nodes = append(nodes, fmt.Sprintf("/locks/%05d/n", i))
 	}
-	fit, more := fitting(nodes)
+	fit, more := fitting("/locks", nodes)
 	if len(fit)+more != len(nodes) || more == 0 || fit[0] != nodes[0] {
 		t.Errorf("%d, and %d more", len(fit), more)
 	}

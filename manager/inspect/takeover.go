@@ -3,8 +3,7 @@
 package inspect
 
 import (
-	"errors"
-	"slices"
+	"cmp"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/takeover"
@@ -29,22 +28,18 @@ type Takeover struct {
 	After time.Duration
 }
 
-// mostTakeovers is how many notes are read. As many as half of that are kept, unless several
-// processes leave one at the same time, or another client has put nodes there.
-const mostTakeovers = 32
-
 // lastTakeover returns the last takeover from a process that had a node in the directory dir; nil
 // if there is no note of one, or none that this client may read.
 func lastTakeover(s *zkio.Session, root, dir string) (*Takeover, error) {
 	list := zkio.Read{Path: takeover.Directory(root), What: zkio.ReadChildren}
 	s.Read(&list)
-	if err := list.Err; err != nil && !errors.Is(err, zkio.ErrNoNode) && !errors.Is(err, zkio.ErrNoAuth) {
-		return nil, err
-	}
-	slices.Sort(list.Names) // by time
-	slices.Reverse(list.Names)
-	notes, err := takeover.Read(s, root, list.Names[:min(len(list.Names), mostTakeovers)])
-	if err != nil {
+	names := takeover.Notes(list.Names)
+	notes, err := takeover.Read(s, root, names[:min(len(names), takeover.Most)])
+	switch err = cmp.Or(list.Err, err); {
+	case err == nil:
+	case zkio.ClassOf(err) == zkio.Definite:
+		return nil, nil // there are none, or they cannot be read: the queue is of more importance
+	default:
 		return nil, err
 	}
 	for _, note := range notes {

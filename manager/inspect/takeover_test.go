@@ -29,7 +29,7 @@ func note(t *testing.T, root string, at int64, session int64, process string, di
 		Process: json.RawMessage(process), Session: session, Ended: time.Unix(at, 0).UTC(), After: 4 * time.Millisecond, Nodes: nodes,
 	})
 	must(t, err)
-	return fmt.Sprintf("%s/%013d-%016x %s", takeover.Directory(root), at*1000, uint64(session), text)
+	return fmt.Sprintf("%s/note-%010d %s", takeover.Directory(root), at, text)
 }
 
 // takeoverText describes a takeover for a table of these tests.
@@ -80,11 +80,11 @@ func TestTakeover(t *testing.T) {
 			return []string{note(t, root, 7, 0x17, `"`+strings.Repeat("x", 1000)+`"`, "/holdfast/jobs/x")}
 		}, want: `"\"` + strings.Repeat("x", 127) + `…"  0x17 at 7 after 4ms`},
 		{what: "a process that says nothing", notes: func(t *testing.T, root string) []string {
-			return []string{takeover.Directory(root) + `/7-17 {"session":23,"ended":"1970-01-01T00:00:07Z","nodes":["/holdfast/jobs/x/lock-0000000007"]}`}
+			return []string{takeover.Directory(root) + `/note-0000000007 {"session":23,"ended":"1970-01-01T00:00:07Z","nodes":["/holdfast/jobs/x/lock-0000000007"]}`}
 		}, want: `?  0x17 at 7 after 0s`},
 		{what: "too many notes", notes: func(t *testing.T, root string) (all []string) {
 			all = append(all, note(t, root, 1, 0x17, ours, "/holdfast/jobs/x"))
-			for i := range int64(mostTakeovers) {
+			for i := range int64(takeover.Most) {
 				all = append(all, note(t, root, i+2, 0x18, ours, "/holdfast/jobs/y"))
 			}
 			return all
