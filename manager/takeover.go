@@ -32,8 +32,8 @@ type Takeover struct {
 //
 // Processes with a helper say so in their nodes. So only a grant after a wait for such a contender,
 // which makes the round an heir, costs anything: the first of them in each session has steps watch
-// the directory of the notes. That costs two requests at most, and each note two or three more. Locks of a
-// LockAll are no heirs: their group waits for all of them at once.
+// the directory of the notes. That costs two requests at most, and each note two or three more.
+// Locks of a LockAll are no heirs: their group waits for all of them at once.
 type takeovers struct {
 	m      *Manager
 	path   string // of the directory of the notes

@@ -60,6 +60,15 @@ func TestF352_Takeover(t *testing.T) {
 			expect(c.t, strings.Contains(line, "lock=jobs") && strings.Contains(line, "a@host, pid ") && strings.Contains(line, "after=4ms"), "%s", line)
 		}
 	}
+	// waitsForDelay kills a, which held the lock; b is first in line, and waits for the lock-delay.
+	waitsForDelay := func(c *cluster, a *killing, b *Lock) (hb Hold, nodes []string) {
+		la := exclusive(c.t, a.m, "jobs")
+		wantErr(c.t, "a reports", la.ReportAbandoned(0), nil)
+		wantErr(c.t, "b reports", b.ReportAbandoned(10*time.Second), nil)
+		c.acquire(la)
+		hb = c.acquire(b)
+		return hb, a.die()
+	}
 	takenOver := func(l *Lock) *Takeover { return l.cur.Load().info().TakenOver }
 
 	subtest(t, "while the lock is held", func(c *cluster) {
@@ -182,12 +191,7 @@ func TestF352_Takeover(t *testing.T) {
 	})
 	subtest(t, "it had to queue again", func(c *cluster) {
 		a, b, z := c.guarded("a"), c.lock("b"), c.lock("z")
-		la := exclusive(c.t, a.m, "jobs")
-		wantErr(c.t, "a reports", la.ReportAbandoned(0), nil)
-		wantErr(c.t, "b reports", b.ReportAbandoned(10*time.Second), nil)
-		c.acquire(la)
-		hb := c.acquire(b)
-		nodes := a.die() // b is first in line, and waits for the lock-delay
+		hb, nodes := waitsForDelay(c, a, b)
 		hz := c.acquire(z)
 		c.remove(c.nodeOf(b.m))
 		time.Sleep(time.Second)
@@ -202,12 +206,7 @@ func TestF352_Takeover(t *testing.T) {
 	})
 	subtest(t, "it had to queue again, and was alone", func(c *cluster) {
 		a, b, z := c.guarded("a"), c.lock("b"), c.lock("z")
-		la := exclusive(c.t, a.m, "jobs")
-		wantErr(c.t, "a reports", la.ReportAbandoned(0), nil)
-		wantErr(c.t, "b reports", b.ReportAbandoned(10*time.Second), nil)
-		c.acquire(la)
-		hb := c.acquire(b)
-		nodes := a.die() // b is first in line, and waits for the lock-delay
+		hb, nodes := waitsForDelay(c, a, b)
 		hz := c.acquire(z)
 		away := c.stopAt(b.m, zktest.OpMulti, 1) // b's next node
 		c.remove(c.nodeOf(b.m))

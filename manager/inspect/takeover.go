@@ -20,8 +20,7 @@ type Takeover struct {
 	// rest is true: quote it.
 	From Contender
 
-	// Ended is when the process was seen to have ended, by the clock of its machine, which also
-	// decides which takeover is the last.
+	// Ended is when the process was seen to have ended, by the clock of its machine.
 	Ended time.Time
 
 	// After is how much later the session was closed.
