@@ -99,7 +99,7 @@ func ahead(ctx context.Context, j work.Job, hold bool) (end func(), err error) {
 // metered opens a Manager whose requests are counted, and returns its locks.
 func (h holdfast) metered(ctx context.Context, j work.Job) (*holdfastSession, *meter, []*manager.Lock, error) {
 	meter := new(meter)
-	s, err := h.open(ctx, j.Server, manager.Config{Dialer: meter.dial})
+	s, err := h.open(ctx, j.Server, manager.Config{Dialer: meter.dial, MaxPathBytes: -1})
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -126,3 +126,29 @@ func ExampleMap() {
 	fmt.Println(length.Wait(context.Background()))
 	// Output: 8 <nil>
 }
+
+// A function that panics does not take the program with it: the panic is an error of the
+// future.
+func ExamplePanicError() {
+	f := futures.Map(futures.Resolved(0, nil), func(n int) (int, error) { return 1 / n, nil })
+	_, err := f.Wait(context.Background())
+	if p, ok := errors.AsType[*futures.PanicError](err); ok {
+		fmt.Println(p.Value)
+	}
+	// Output:
+	// runtime error: integer divide by zero
+}
+
+// A promise can settle as another future does. Whatever comes first is the result.
+func ExamplePromise_Follow() {
+	var quick, slow futures.Promise[string]
+	var answer futures.Promise[string]
+	answer.Follow(slow.Future())
+	answer.Follow(quick.Future())
+
+	quick.Settle("quick", nil)
+	slow.Settle("slow", nil)
+	fmt.Println(answer.Future().Wait(context.Background()))
+	// Output:
+	// quick <nil>
+}

@@ -263,7 +263,7 @@ func TestAccessNames(t *testing.T) {
 		wantErr(c.t, "bad name", errOf(a.Path("jobs//nightly")), ErrBadName)
 		first, second := a.GUID(), a.GUID()
 		expect(c.t, first != second, "two equal GUIDs")
-		if got := DescribeNode("/x/thing-0000000001", a.Describe("thing"), zkio.Stat{}); got.Label != "billing" || got.PID == 0 || got.Since.IsZero() {
+		if got := DescribeNode("/x/thing-0000000001", a.Describe("thing"), zkio.Stat{Czxid: 1}); got.Label != "billing" || got.PID == 0 || got.Since.IsZero() {
 			c.t.Errorf("a node describes %+v", got)
 		}
 		wantErr(c.t, "close", m.Close(), nil)

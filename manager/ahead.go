@@ -57,9 +57,10 @@ func (a *ahead) PathChanged(path string, ev zkio.Event) {
 }
 
 // watchUnreadable watches a contender that this process may not read, and asks
-// whether it is there, which takes no right. The server does not tell what happens
-// to such a node, so watch the directory instead: whenever a child comes or goes,
-// the waiter lists the queue again. The error is ErrNoNode if the contender is gone.
+// whether it is there. The server does not tell what happens to such a node, so watch
+// the directory instead: whenever a child comes or goes, the waiter lists the queue
+// again. The Stat is zero if the server does not tell it: see [zkio.Session.Look]. The
+// error is ErrNoNode if the contender is gone.
 func (a *ahead) watchUnreadable(s *zkio.Session) (zkio.Stat, error) {
 	//holdfast:reached fetch: the one ahead may not be read
 	l := a.io.round.lock
@@ -72,10 +73,7 @@ func (a *ahead) watchUnreadable(s *zkio.Session) (zkio.Stat, error) {
 	if !slices.Contains(names, a.name()) {
 		return zkio.Stat{}, zkio.ErrNoNode
 	}
-	stat, there, err := s.Exists(a.path)
-	if err == nil && !there {
-		err = zkio.ErrNoNode
-	}
+	_, stat, _, err := s.Look(a.path)
 	return stat, err
 }
 

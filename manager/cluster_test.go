@@ -42,12 +42,27 @@ func bubble(t *testing.T, test func(c *cluster)) {
 	synctest.Test(t, func(t *testing.T) { test(newCluster(t, zktest.Config{})) })
 }
 
+// onServers is bubble with so many servers. The cluster's is the leader, and follower is another.
+func onServers(t *testing.T, servers int, test func(c *cluster, follower *zktest.Server)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		e := zktest.NewEnsemble(zktest.EnsembleConfig{Servers: servers, Config: zktest.Config{Logger: slog.New(slog.DiscardHandler)}})
+		test(clusterOn(t, e.Server(e.Leader())), e.Server(1))
+	})
+}
+
 // newCluster starts a server, and closes it at the end of the test, after the
 // managers.
 func newCluster(t *testing.T, cfg zktest.Config) *cluster {
 	t.Helper()
 	cfg.Logger = slog.New(slog.DiscardHandler)
-	c := &cluster{t: t, srv: zktest.NewServer(cfg), log: new(records)}
+	return clusterOn(t, zktest.NewServer(cfg))
+}
+
+// clusterOn returns a cluster on a server, which it closes at the end of the test.
+func clusterOn(t *testing.T, srv *zktest.Server) *cluster {
+	t.Helper()
+	c := &cluster{t: t, srv: srv, log: new(records)}
 	c.counts = make(map[verb]int)
 	c.told = make(map[string]*chronicle)
 	c.refused, c.ids = make(map[string]*atomic.Bool), make(map[string]func() int64)

@@ -185,6 +185,19 @@ type Config struct {
 	// Defaults to none: plain TCP.
 	TLS *tls.Config
 
+	// MaxPathBytes limits how many locks the process may hold and wait for at once: the paths
+	// of its nodes in ZooKeeper may have so many bytes in all, with four more for each. A
+	// request for a lock beyond that fails with zkio.ErrTooManyNodes. With names of 20 bytes
+	// the default of 1 MiB permits some 11,000 locks.
+	//
+	// More would be a danger for all that use the ensemble: when a session ends whose paths
+	// are more than the servers can read (twice their jute.maxbuffer, which is 1 MiB by
+	// default), they fail, and cannot start again (ZOOKEEPER-4306). To have more locks, open
+	// another Manager, or raise jute.maxbuffer on all servers, and then this. Below 0 there is
+	// no limit.
+	// Defaults to 1 MiB.
+	MaxPathBytes int
+
 	// Workers is the number of I/O goroutines, each of which deals with one lock at a time.
 	// It must be at least 9: eight are reserved for releases. While more locks are to be
 	// dealt with than there are goroutines, their requests are put together.

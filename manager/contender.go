@@ -156,7 +156,8 @@ type nodeData struct {
 
 // DescribeNode returns what the node at path says about its process, and what ZooKeeper
 // says about the node. It is for tools that read the nodes themselves: see package inspect.
-// data and stat are what they have read. If the node's name is not a contender's, as that
+// data and stat are what they have read; the zero Stat is that of a node which may not be
+// read, so the Contender says nothing about its session then. If the node's name is not a contender's, as that
 // of a question under Config.Root is not, Kind and Sequence are 0. Own and Holds are not
 // filled in. DescribeNode does no I/O and does not block.
 func DescribeNode(path string, data []byte, stat zkio.Stat) Contender {
@@ -171,9 +172,11 @@ func DescribeNode(path string, data []byte, stat zkio.Stat) Contender {
 // describe fills in what the contender's node says, and what the server says about the
 // node. It reports whether this package wrote the data.
 func (c *Contender) describe(data []byte, stat zkio.Stat) bool {
-	c.Since = time.Unix(0, stat.Ctime*int64(time.Millisecond))
-	c.Token, c.Session = uint64(stat.Czxid), stat.EphemeralOwner
-	c.Persistent = stat.EphemeralOwner == 0
+	if stat != (zkio.Stat{}) { // else the server does not tell it: see Look
+		c.Since = time.Unix(0, stat.Ctime*int64(time.Millisecond))
+		c.Token, c.Session = uint64(stat.Czxid), stat.EphemeralOwner
+		c.Persistent = stat.EphemeralOwner == 0
+	}
 	var d nodeData
 	if json.Unmarshal(data, &d) != nil || d.Kind == "" {
 		c.Identity = cut(strings.ToValidUTF8(string(data), "�"))

@@ -69,8 +69,11 @@ func TestDescribe(t *testing.T) {
 		expect(t, !ok && c == want, "data %q reads %+v, %t", data, c, ok)
 	}
 	c = Contender{}
-	c.describe([]byte(strings.Repeat("ä", 100)+"\x00\xff"), zkio.Stat{})
+	c.describe([]byte(strings.Repeat("ä", 100)+"\x00\xff"), zkio.Stat{Czxid: 1})
 	expect(t, c.Identity == strings.Repeat("ä", 64)+"…" && c.Persistent, "a long text reads %+v", c)
+	c = Contender{}
+	c.describe(nil, zkio.Stat{})
+	expect(t, c == Contender{}, "a node of which nothing is told reads %+v", c)
 }
 
 // DescribeNode tells what a node's name, its data and ZooKeeper say.

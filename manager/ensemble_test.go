@@ -98,6 +98,11 @@ func (i *isolation) recover(t *testing.T) {
 
 func ms(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
 
+// oneWriteStopsAll reports whether a server that waits for the outcome of a write answers no
+// client at all. So it was before ZooKeeper 3.6 (ZOOKEEPER-2024), and a server that is cut off
+// hardly answers anything there.
+func oneWriteStopsAll(t *testing.T) bool { return realzk.Before(t, "3.6") }
+
 // A healthy-looking connection does not prove that the lock is held (K1). The
 // holder is connected to a follower that is cut off from its leader. The
 // follower goes on answering pings and reads, and says that the lock's node
@@ -107,9 +112,10 @@ func TestF042_IsolatedFollower(t *testing.T) {
 	t.Parallel()
 	e := startEnsemble(t)
 	i := isolate(t, e, e.Follower(), false)
-	_, gone := i.outside.misses(t)
-	i.inside.sees(t, gone.Add(time.Second))
-	t.Logf("the follower still says that the node exists, %v after it was deleted", ms(i.inside.lastSeen().Sub(gone)))
+	if _, gone := i.outside.misses(t); !oneWriteStopsAll(t) {
+		i.inside.sees(t, gone.Add(time.Second))
+		t.Logf("the follower still says that the node exists, %v after it was deleted", ms(i.inside.lastSeen().Sub(gone)))
+	}
 	i.recover(t)
 }
 
@@ -123,7 +129,7 @@ func TestF043_IsolatedLeader(t *testing.T) {
 	i := isolate(t, e, e.Leader(), true)
 	answered := i.inside.lastSeen().Sub(i.cut)
 	t.Logf("the deposed leader answered sync and said that the node exists for %v after the cut", ms(answered))
-	expect(t, answered >= isolationTimeout, "less than the session timeout, so this test shows nothing")
+	expect(t, answered >= isolationTimeout || oneWriteStopsAll(t), "less than the session timeout, so this test shows nothing")
 	i.recover(t)
 }
 

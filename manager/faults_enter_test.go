@@ -360,3 +360,25 @@ func TestF025_WatchOfAnUpgradeIsLost(t *testing.T) {
 		c.unlock(up)
 	})
 }
+
+// A process that holds and waits for as many locks as its session can have nodes for is
+// refused another one, and says why. A lock that it gives up makes room; what it holds
+// already can be entered.
+func TestF367_TooManyLocks(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		const fits = 3
+		size := len(dir) + len("/_c_") + len(hex32) + len("-lock-") + 10 + 4
+		m := c.open("a", func(cfg *Config) { cfg.MaxPathBytes = fits * size })
+		var holds []Hold
+		for i := range fits {
+			holds = append(holds, mustLock(c.t, exclusive(c.t, m, fmt.Sprintf("job%d", i))))
+		}
+		refused := exclusive(c.t, m, "jobs")
+		_, err := refused.Lock(c.t.Context())
+		wantErr(c.t, "one too many", err, zkio.ErrTooManyNodes)
+		wantState(c.t, refused, state.Free, 0)
+		mustRelease(c.t, mustLock(c.t, exclusive(c.t, m, "job1"))) // it is held already
+		mustRelease(c.t, holds[0])
+		mustRelease(c.t, mustLock(c.t, refused))
+	})
+}

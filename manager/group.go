@@ -481,11 +481,11 @@ func (g *group) enter(s *zkio.Session) next {
 	// That is a proof of the lease, too: see roundIO.grant.
 	lease := s.Lease()
 	if need := g.m.leaseToBegin(s); !g.seen || lease.Remaining() < need {
-		checks := make([]zkio.Op, len(g.places))
+		paths := make([]string, len(g.places))
 		for i, p := range g.places {
-			checks[i] = zkio.CheckOp(p.node.Path(), -1)
+			paths[i] = p.node.Path()
 		}
-		if _, err := s.Multi(checks...); errors.Is(err, zkio.ErrNoNode) {
+		if err := s.Prove(paths[0], paths[1:]...); errors.Is(err, zkio.ErrNoNode) {
 			//holdfast:reached lock all: a reserved place is gone when the last is free
 			return requeue
 		} else if err != nil {

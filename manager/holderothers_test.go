@@ -205,7 +205,7 @@ func TestRealHolderOfMany(t *testing.T) {
 				n += sent - before[op]
 			}
 		}
-		expect(t, n == want, "%s: %d requests, want %d", what, n, want)
+		expect(t, n == want || realzk.Before(t, "3.6"), "%s: %d requests, want %d", what, n, want) // which cannot read several nodes at once
 	}
 	count("Holder", 2, func() error {
 		c, err := asker.Holder(t.Context())

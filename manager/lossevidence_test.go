@@ -195,12 +195,13 @@ func TestF316_CauseBecomesKnown(t *testing.T) {
 // timeout, less Config.LostMargin, as the documents say.
 func TestF318_HowSoonALockIsLost(t *testing.T) {
 	const timeout = 12 * time.Second
+	const moment = timeout / 3 / 64 // between two phases; a third of the timeout is between two pings
 	for _, margin := range []time.Duration{0, timeout / 6} {
 		least, most := timeout, time.Duration(0)
-		for phase := range 16 {
+		for phase := range 64 {
 			bubble(t, func(c *cluster) {
 				h := mustLock(c.t, c.lock("a", func(cfg *Config) { cfg.SessionTimeout, cfg.LostMargin = timeout, margin }))
-				later(time.Minute + time.Duration(phase)*timeout/6/16)
+				later(time.Minute + time.Duration(phase)*moment)
 				silent := c.srv.Faults().BlackholeAll()
 				began := time.Now()
 				<-h.Lost()
@@ -208,8 +209,7 @@ func TestF318_HowSoonALockIsLost(t *testing.T) {
 				silent.Remove()
 			})
 		}
-		const moment = timeout / 6 / 16 // the time between two phases
-		if least < timeout/3-margin || least > timeout/3-margin+moment || most > timeout/2-margin || most < timeout/2-margin-moment {
+		if least < timeout/3-margin || least > timeout*3/8-margin || most > timeout/2-margin || most < timeout/2-margin-moment {
 			t.Errorf("with a margin of %v, lost after %v to %v, want %v to %v", margin, least, most, timeout/3-margin, timeout/2-margin)
 		}
 	}

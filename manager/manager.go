@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -102,6 +103,7 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 		Dialer:         cfg.Dialer,
 		Workers:        cfg.Workers,
 		LostMargin:     cfg.LostMargin,
+		MaxPathBytes:   cfg.MaxPathBytes,
 		Logger:         cfg.Logger,
 		Listener:       (*listener)(m),
 		Suspended:      cfg.suspended,
@@ -137,13 +139,19 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 // probe checks that this process may do under the root what a lock needs, so that
 // a missing permission is found now and not at the first release.
 func (m *Manager) probe(ctx context.Context) error {
+	made := m.cfg.Root
+	if made == "/" {
+		// It is there, and so is this in ZooKeeper. But what a server answers to a request for a
+		// directory tells whether it is ZooKeeper at all.
+		made = "/zookeeper"
+	}
 	node := zkio.NewNode(m.cfg.Root, "probe-", m.newGUID, m.nodeData(probeKind), m.cfg.ACL, ignore{})
 	steps := []struct {
 		what string
 		do   func(*zkio.Session) error
 	}{
 		{"find the chroot above", m.checkChroot},
-		{"create the root", func(s *zkio.Session) error { return s.EnsureDir(m.cfg.Root, m.cfg.ACL) }},
+		{"create the root", func(s *zkio.Session) error { return s.EnsureDir(made, m.cfg.ACL) }},
 		{"create a node under the root", func(s *zkio.Session) error { return node.Create(s) }},
 		{"list the root", func(s *zkio.Session) error { _, _, err := s.Children(m.cfg.Root); return err }},
 		{"read the ACL of the root", m.checkRoot},
@@ -165,7 +173,11 @@ func (m *Manager) probe(ctx context.Context) error {
 		case errors.Is(err, ErrNoChroot):
 			return fmt.Errorf("%w: there is no %s: is it mistyped? Create it, if this process is the first to use it", err, m.cfg.Chroot)
 		case !missing && (class == zkio.Definite || class == zkio.Closed):
-			return fmt.Errorf("cannot %s %s: %w (%s)", steps[i].what, m.cfg.Root, err, m.hint(err))
+			what := steps[i].what
+			if strings.HasPrefix(what, "create a node") && node.Path() != "" { // it was made, and then looked at
+				what = "read a node under the root"
+			}
+			return fmt.Errorf("cannot %s %s: %w (%s)", what, m.cfg.Root, err, m.hint(err))
 		}
 		if missing {
 			i = 0 // the server removes an empty container sooner or later
@@ -183,7 +195,7 @@ func (m *Manager) checkChroot(s *zkio.Session) error {
 	if m.cfg.Chroot == "" {
 		return nil
 	}
-	_, there, err := s.Exists(m.cfg.Chroot)
+	there, err := s.There(m.cfg.Chroot)
 	if err == nil && !there {
 		err = ErrNoChroot
 	}

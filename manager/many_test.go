@@ -25,7 +25,10 @@ func TestManyQueuedLocks(t *testing.T) {
 	}
 	c := newCluster(t, zktest.Config{})
 	stranger := session(c.open("stranger"))
-	m := c.open("a", func(cfg *Config) { cfg.SessionTimeout = 40 * time.Second; cfg.Logger = slog.New(slog.DiscardHandler) })
+	m := c.open("a", func(cfg *Config) {
+		cfg.SessionTimeout, cfg.MaxPathBytes = 40*time.Second, -1
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	})
 	ahead := make([]string, n)
 	for i := range ahead {
 		dir := fmt.Sprintf("/holdfast/many/%06d", i)

@@ -229,7 +229,7 @@ func (o *observer) watchNode(s *zkio.Session, entry queue.Contender) (*Contender
 
 // watchUnreadable watches the directory in place of a node that this process may not
 // read, since the server does not report what happens to that. It returns the node's
-// Stat, or ErrNoNode if the node is gone.
+// Stat, which is zero if the server does not tell it, or ErrNoNode if the node is gone.
 func (o *observer) watchUnreadable(s *zkio.Session, entry queue.Contender) (zkio.Stat, error) {
 	//holdfast:reached observer: the holder may not be read
 	names, err := o.watchDir(s)
@@ -239,10 +239,7 @@ func (o *observer) watchUnreadable(s *zkio.Session, entry queue.Contender) (zkio
 	if !slices.Contains(names, entry.Name) {
 		return zkio.Stat{}, zkio.ErrNoNode
 	}
-	stat, there, err := s.Exists(o.l.pathOf(entry.Name))
-	if err == nil && !there {
-		err = zkio.ErrNoNode
-	}
+	_, stat, _, err := s.Look(o.l.pathOf(entry.Name))
 	return stat, err
 }
 

@@ -13,22 +13,23 @@ import (
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
-// held returns a grant beside which readers of this process enter: that of the round
+// held returns the tenure beside which readers of this process enter: that of the round
 // in which it owns the write lock, or owned it until its node is deleted; or that of
-// an upgradable that is exclusive.
-func (rw *RWLock) held() (Grant, bool) {
-	if g, ok := rw.upgraded(); ok {
-		return g, true
+// an upgradable that is exclusive. It is nil if there is none.
+func (rw *RWLock) held() *tenure {
+	if w := rw.upgraded(); w != nil {
+		return w
 	}
 	r := rw.writer.cur.Load()
 	switch r.word.Load().Phase() {
 	case state.Retained, state.Releasing:
 		// The future says whether a round that is being released was ever
 		// granted. It lags behind the word for a moment: see granted.
-		g, err, ok := r.io().granted.Future().Poll()
-		return g, ok && err == nil
+		if _, err, ok := r.io().granted.Future().Poll(); ok && err == nil {
+			return r.io().tenure
+		}
 	}
-	return Grant{}, false
+	return nil
 }
 
 // granted is called when a round of l has been granted.
@@ -145,8 +146,10 @@ func (p paired) before(t *roundIO, s *zkio.Session) next {
 	}
 	if l.kind == queue.Read {
 		before := t.near().downgrade
-		if w, ok := l.rw.held(); ok && (before == nil || w.Path != before.gone) {
-			return p.enterBeside(t, s, w)
+		// A write of an earlier session is lost. Its node can still be there: a leader that
+		// has told us that the session is over, and is then deposed, may not have ended it.
+		if w := l.rw.held(); w != nil && w.session == s && (before == nil || w.path != before.gone) {
+			return p.enterBeside(t, s, w.grant())
 		}
 	}
 	return goOn
@@ -172,11 +175,7 @@ func (paired) held(t *roundIO, _ *zkio.Session) next {
 // besideWriter reports whether the round is one of readers, and this process has a writer beside
 // which they may enter.
 func besideWriter(t *roundIO) bool {
-	if t.round.lock.kind != queue.Read {
-		return false
-	}
-	_, writing := t.round.lock.rw.held()
-	return writing
+	return t.round.lock.kind == queue.Read && t.round.lock.rw.held() != nil
 }
 
 func (paired) outlook(t *roundIO, v outlook) outlook {

@@ -173,6 +173,24 @@ func TestF014_SequenceRunsOut(t *testing.T) {
 	})
 }
 
+// Where the numbers have run out, a newcomer reads every contender. However long that takes,
+// a reader that has nothing ahead enters with what it has found.
+func TestF014_ReadersFarAway(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		var locks []*Lock
+		for _, name := range []string{"a", "b", "d", "e"} {
+			locks = append(locks, c.rw(name).Reader())
+		}
+		c.countFrom(lastSafe + 1)
+		c.srv.Faults().DelayReply(zktest.Match{Times: zktest.Every}, 60*time.Millisecond)
+		for _, l := range locks {
+			h := l.Acquire(c.t.Context())
+			later(time.Second)
+			c.held(h)
+		}
+	})
+}
+
 // With a very short tenure a waiter does not list the queue again and again.
 func TestTenureOfNanosecond(t *testing.T) {
 	c := newCluster(t, zktest.Config{})

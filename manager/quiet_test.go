@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The holder and the next in line prove their sessions every sixth of the timeout.
+// The holder and the next in line prove their sessions every seventh of the timeout.
 // Waiters further back do not; each proves its session before it enters.
 func TestWaitersKeepQuiet(t *testing.T) {
 	bubble(t, func(c *cluster) {
@@ -19,14 +19,14 @@ func TestWaitersKeepQuiet(t *testing.T) {
 			waiting = append(waiting, l.Acquire(c.t.Context()))
 			synctest.Wait()
 		}
-		sixth := defaultSessionTimeout / 6
-		const beats = 36
-		later(sixth)
+		seventh := defaultSessionTimeout / 7
+		const beats = 42
+		later(seventh)
 		c.takeCounts()
-		later(beats * sixth)
+		later(beats * seventh)
 		n := c.takeCounts()[prove]
 		expect(c.t, n >= 2*beats-2 && n <= 2*beats+2,
-			"%d proofs by four processes in %d sixths of the timeout, want two in each", n, beats)
+			"%d proofs by four processes in %d sevenths of the timeout, want two in each", n, beats)
 
 		mustRelease(c.t, h)
 		synctest.Wait()

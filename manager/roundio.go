@@ -243,11 +243,11 @@ func (t *roundIO) queue(s *zkio.Session) next {
 	return t.queuer().createNode(s)
 }
 
-// leaseToBegin returns how much of a lease a grant needs. Soon after an outage a
-// lease is short, and what extends it counts only a quarter of the timeout later
-// (see package zkio): a lock granted earlier would be lost on a healthy
-// connection. Without an outage there is more than that, unless LostMargin takes
-// most of it away.
+// leaseToBegin returns how much of a lease a grant needs. Soon after answers were
+// late a lease is short, and what extends it counts only a quarter of the timeout
+// later (see package zkio): a lock granted earlier would be lost on a healthy
+// connection. Otherwise there is more than that, unless LostMargin takes most of it
+// away.
 func (m *Manager) leaseToBegin(s *zkio.Session) time.Duration {
 	timeout := s.Timeout()
 	return min(timeout/4+timeout/48, (timeout/2-m.cfg.LostMargin)*3/4)

@@ -55,19 +55,22 @@ func (rw *RWLock) Upgradable() *Lock {
 	return l
 }
 
-// upgraded returns the grant of an upgradable of this process that is exclusive.
-func (rw *RWLock) upgraded() (Grant, bool) {
+// upgraded returns the tenure of an upgradable of this process that is exclusive; nil if there
+// is none.
+func (rw *RWLock) upgraded() *tenure {
 	l := rw.third.Load()
 	if l == nil {
-		return Grant{}, false
+		return nil
 	}
 	r := l.cur.Load()
 	if r.word.Load().Phase() != state.Retained {
-		return Grant{}, false
+		return nil
 	}
 	t := r.io()
-	u := t.raised()
-	return t.tenure.grant(), u != nil && u.exclusive.Load() != nil
+	if u := t.raised(); u == nil || u.exclusive.Load() == nil {
+		return nil
+	}
+	return t.tenure
 }
 
 // upgrading reports whether this process holds l, an upgradable read lock, and waits to

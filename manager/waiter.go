@@ -310,6 +310,9 @@ func (t *waiter) order(s *zkio.Session, q *queue.Queue) error {
 		if queue.Exhausted(c.Seq) {
 			c.Czxid = stat.Czxid
 		}
+		if c.Name == t.node.Name() {
+			t.watched = true // since it was read. The list may be old when all have been
+		}
 		kept = append(kept, c)
 	}
 	q.Contenders = kept

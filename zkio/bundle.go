@@ -175,7 +175,7 @@ func (b *bundler) send(bundle []*parcel) {
 		case p.change() != nil:
 			changed.add(p, p.calls[0])
 			others = append(others, p.calls[1:]...)
-		case p.onlyGets() && !s.noMultiRead.Load():
+		case p.onlyGets() && !s.readsOneByOne():
 			for _, c := range p.calls {
 				read.add(p, c)
 			}
@@ -197,7 +197,7 @@ func (b *bundler) send(bundle []*parcel) {
 	}
 	//holdfast:reached-if changed.merged != nil: bundle: changes go together
 	//holdfast:reached-if read.merged != nil: bundle: reads go together
-	if read.merged != nil && read.merged.code == jute.ErrUnimplemented {
+	if read.merged != nil && notKnown(read.merged.code) {
 		s.noMultiRead.Store(true)
 	}
 	changed.share()

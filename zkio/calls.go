@@ -11,15 +11,40 @@ import (
 )
 
 // Prove obtains a proof that the session is alive at the leader, and that the
-// node at path exists: an empty transaction that checks it. It extends the
-// session's lease, or begins one. If the node is gone, Prove fails with
-// ErrNoNode, and its watchers are told as by NotifyDeleted.
-func (s *Session) Prove(path string) error {
-	_, err := s.multi("prove", path, CheckOp(path, -1))
+// nodes at these paths exist: an empty transaction that checks them. It extends the
+// session's lease, or begins one. In a process that has done little for a while
+// it sends a sync first, without which the lease would be short.
+//
+// If a node is gone, Prove fails with ErrNoNode, and the node's watchers are told
+// as by NotifyDeleted.
+func (s *Session) Prove(path string, more ...string) error {
+	checks := []Op{CheckOp(path, -1)}
+	for _, p := range more {
+		checks = append(checks, CheckOp(p, -1))
+	}
+	if err := s.freshen(path); err != nil {
+		return err
+	}
+	results, err := s.multi("prove", path, checks...)
 	if errors.Is(err, ErrNoNode) {
-		s.NotifyDeleted(path)
+		for i, r := range results {
+			if r.Err != nil {
+				s.NotifyDeleted(checks[i].path)
+			}
+		}
 	}
 	return err
+}
+
+// freshen makes sure that a write that is sent next makes a lease that is not short: see
+// leaseTracker.stale. A process that does not make writes all the time needs one request of the
+// leader first, and a sync is the cheapest.
+func (s *Session) freshen(path string) error {
+	if !s.leases.stale() {
+		return nil
+	}
+	//holdfast:reached lease: a sync before the first write of a process that was idle
+	return s.Sync(path)
 }
 
 // NotifyDeleted tells path's watchers that its node was deleted, on behalf of a
@@ -49,8 +74,8 @@ type Read struct {
 	Err   error    // ErrNoNode if there is no such node
 }
 
-// A Question is what a [Read] asks for. The last takes no right; the others take
-// the right to read the node.
+// A Question is what a [Read] asks for. They take the right to read the node, the last one
+// only from ZooKeeper 3.8.4 and 3.9.2 on.
 type Question int32
 
 // The questions.
@@ -122,13 +147,16 @@ func (s *Session) getAll(reads []Read) {
 			size += len(rest[n].Path)
 			n++
 		}
-		if s.noMultiRead.Load() || !s.getTogether(rest[:n]) {
+		if s.readsOneByOne() || !s.getTogether(rest[:n]) {
 			n = min(n, getsInPacket)
 			s.getEach(rest[:n])
 		}
 		rest = rest[n:]
 	}
 }
+
+// readsOneByOne reports whether the server cannot read several nodes at once.
+func (s *Session) readsOneByOne() bool { return s.noMultiRead.Load() || s.client.basics.on.Load() }
 
 // getEach performs reads by one request each, in one packet.
 func (s *Session) getEach(reads []Read) {
@@ -151,7 +179,7 @@ func (s *Session) getTogether(reads []Read) bool {
 	}
 	a, err := s.ask(c)
 	switch {
-	case errors.Is(err, ErrUnsupported):
+	case err != nil && c.failed == nil && notKnown(c.code):
 		s.noMultiRead.Store(true)
 		return false
 	case len(reads) > 1 && errors.Is(err, ErrTooLarge):
@@ -197,9 +225,11 @@ func (s *Session) Get(path string) ([]byte, Stat, error) {
 }
 
 // Look is Get for a caller that can do without the data. If the node's ACL
-// forbids reading them, Look asks whether the node exists, which takes no right,
-// and readable is false. A server tells a client nothing of a node that it may
-// not read; to hear of its deletion, watch its parent's children.
+// forbids reading them, Look asks whether the node exists, and readable is false. Then st
+// is the zero Stat if the server does not tell that, either: from 3.8.4 and 3.9.2 on,
+// ZooKeeper does only to a client that may read the node (ZOOKEEPER-2590). A server tells a client of no
+// change of a node that it may not read; to hear of its deletion, watch its parent's
+// children.
 //
 // Should the node be deleted between the two requests, the server is left with a
 // watch for its creation, which ends with the connection if path is unwatched.
@@ -209,10 +239,22 @@ func (s *Session) Look(path string) (data []byte, st Stat, readable bool, err er
 		return data, st, err == nil, err
 	}
 	st, there, err := s.Exists(path)
-	if err == nil && !there {
+	switch {
+	case err == nil && !there:
 		err = &opError{op: "look at", path: path, kind: ErrNoNode}
+	case errors.Is(err, ErrNoAuth): // it is there: of one that is missing the server says so
+		err = nil
 	}
 	return nil, st, false, err
+}
+
+// stat returns the Stat of a node that is this client's own, perhaps. It may have to read it.
+func (s *Session) stat(path string) (Stat, error) {
+	_, st, readable, err := s.Look(path)
+	if err == nil && !readable && st == (Stat{}) {
+		err = &opError{op: "look at", path: path, kind: ErrNoAuth}
+	}
+	return st, err
 }
 
 // Exists returns a node's Stat and whether there is such a node. It leaves a
@@ -224,6 +266,16 @@ func (s *Session) Exists(path string) (Stat, bool, error) {
 		return Stat{}, false, nil
 	}
 	return r.Stat, r.Err == nil, r.Err
+}
+
+// There reports whether there is a node at path, also of one that this client may not read:
+// then newer servers refuse to tell its Stat, and so Exists fails (see Look).
+func (s *Session) There(path string) (bool, error) {
+	_, there, err := s.Exists(path)
+	if errors.Is(err, ErrNoAuth) {
+		return true, nil
+	}
+	return there, err
 }
 
 // ACL returns a node's access control list. It takes the right to read or to
@@ -301,9 +353,9 @@ func (s *Session) unwatch(path string, w Watcher) {
 // kind op have set, unless a watcher wants them.
 func (s *Session) forget(path string, op, kind int32, what Change) {
 	ws := s.client.watches
-	// A server without containers is too old for this request, too. Its watch fires
-	// unheard, or ends with the connection.
-	if !ws.disarm(path, op, what) || s.noContainers.Load() {
+	// A server that does not know this request keeps its watch, which fires unheard or
+	// ends with the connection.
+	if !ws.disarm(path, op, what) || s.client.basics.on.Load() {
 		return
 	}
 	c := pathCall("unwatch", jute.OpRemoveWatches, path)
@@ -440,7 +492,7 @@ func (s *Session) EnsureDir(dir string, acl []ACL) error {
 		return nil
 	case errors.Is(err, ErrNoAuth):
 		// The permission to create is checked before the existence.
-		if _, there, e := s.Exists(dir); e != nil || there {
+		if there, e := s.There(dir); e != nil || there {
 			return e
 		}
 	}
@@ -449,16 +501,22 @@ func (s *Session) EnsureDir(dir string, acl []ACL) error {
 
 // makeDir makes the one directory dir.
 func (s *Session) makeDir(dir string, acl []ACL) error {
-	if !s.noContainers.Load() {
-		o := CreateOp(dir, nil, acl)
-		o.code, o.flags = jute.OpCreateContainer, jute.FlagContainer
-		_, err := s.create(o)
-		if !errors.Is(err, ErrUnsupported) {
-			return err
-		}
-		s.noContainers.Store(true)
+	if s.client.basics.on.Load() {
+		return s.Create(dir, nil, acl)
 	}
-	return s.Create(dir, nil, acl)
+	o := CreateOp(dir, nil, acl)
+	o.code, o.flags = jute.OpCreateContainer, jute.FlagContainer
+	_, err := s.create(o)
+	if !errors.Is(err, ErrUnsupported) && !errors.Is(err, ErrBadArguments) {
+		return err
+	}
+	// Servers that are not ZooKeeper call what they do not know a bad argument. So does
+	// ZooKeeper with a path that is none, but then it does so again.
+	plain := s.Create(dir, nil, acl)
+	if errors.Is(err, ErrUnsupported) || plain == nil || ClassOf(plain) == Definite && !errors.Is(plain, ErrBadArguments) {
+		s.client.basicsOnly(unprefixed(err))
+	}
+	return plain
 }
 
 // parent returns the path of the node above path.

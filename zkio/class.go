@@ -50,6 +50,7 @@ var classes = []struct {
 	{ErrInvalidACL, Definite},
 	{ErrAuthFailed, Definite},
 	{ErrQuota, Definite},
+	{ErrTooManyNodes, Definite},
 	{ErrBadArguments, Definite},
 	{ErrTooLarge, Definite},
 	{ErrUnsupported, Definite},

@@ -35,6 +35,7 @@ type Client struct {
 	pool       *pool
 	delays     *delays
 	stats      counters
+	basics     basics
 	faults     faultLog
 	losses     faultLog // of connections, for no fault of the server's
 	pulse      *pulse

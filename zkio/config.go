@@ -53,10 +53,20 @@ type Config struct {
 	// of the session timeout. Defaults to 0.
 	LostMargin time.Duration
 
+	// MaxPathBytes limits the ephemeral nodes of a session: so many bytes their paths may
+	// have in all, with four more for each, counting those that a [Node] has created. One
+	// more is refused with ErrTooManyNodes, because an ensemble fails for good when a session
+	// ends whose paths are more than its servers can read: twice their jute.maxbuffer, which
+	// is 1 MiB by default. If that is another on your servers, set this to the same. Nodes that
+	// are made by other means, and then told by Adopt, count and are not refused. Defaults to
+	// 1 MiB; below 0 there is no limit.
+	MaxPathBytes int
+
 	// Logger gets a line when a session begins or ends, when the servers change the
 	// session timeout, when no server can be reached, when a connection is lost (once
 	// in five seconds at most) and comes back, and, at most once in a minute, when a
-	// connection is closed because the server broke the protocol or did not answer.
+	// connection is closed because the server broke the protocol or did not answer, and when
+	// a session comes near MaxPathBytes.
 	// Defaults to slog.Default().
 	Logger *slog.Logger
 
@@ -144,6 +154,9 @@ func (cfg Config) resolve(op string) (Config, error) {
 	case cfg.Workers <= reservedWorkers:
 		fault("Workers is %d: it must be at least %d, because %d workers serve releases only, or 0 for %d",
 			cfg.Workers, reservedWorkers+1, reservedWorkers, defaultWorkers)
+	}
+	if cfg.MaxPathBytes == 0 {
+		cfg.MaxPathBytes = defaultMaxPathBytes
 	}
 	for i, a := range cfg.Auth {
 		if a.Scheme == "" {

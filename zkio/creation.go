@@ -64,10 +64,17 @@ func (s *Session) CreateAll(all []*Creation, behind ...*Read) error {
 func (s *Session) createAll(all []*Creation, behind []*Read) error {
 	notSent(behind)
 	there := 0
+	more := int64(0) // of the nodes before: see fits
 	for _, c := range all {
 		c.Children, c.Watched, c.Err = 0, false, nil
 		if c.Old != nil && (c.Node.session != nil || c.Old.session != s || c.Old.state != nodeThere) {
 			return badArguments("create", c.Node.where(), "it is not new, or the one that it replaces is not surely there")
+		}
+		if c.Old == nil {
+			if err := c.Node.fits(s, more); err != nil {
+				return err
+			}
+			more += c.Node.pathBytes()
 		}
 		found, err := c.Node.prepare(s)
 		if err != nil {

@@ -50,6 +50,13 @@ func wantCreated(t *testing.T, s *Session, all []*Creation) {
 	if got := s.client.Stats().Nodes; got != len(all) {
 		t.Errorf("%d nodes are kept alive, want %d", got, len(all))
 	}
+	var paths int64
+	for _, c := range all {
+		paths += int64(len(c.Node.Path())) + 4
+	}
+	if got := s.paths.bytes.Load(); got != paths {
+		t.Errorf("the paths of the session's nodes have %d bytes, want %d", got, paths)
+	}
 }
 
 // wantNone fails the test if a node or a watch of all is left.

@@ -32,6 +32,9 @@
 //     sent, or fails with its connection.
 //   - No goroutine outlives [Client.Close].
 //
+// A server that is not ZooKeeper, or is older than 3.5, is asked only for what every server knows,
+// and deletions that it tells of reach watchers as changes: see [Stats].
+//
 // # The path of a request
 //
 //	Session.Get, Multi, …      calls.go       a worker of the pool, or another goroutine

@@ -135,8 +135,13 @@ func (s *Session) connect(ctx context.Context, server string) (*wire, error) {
 	return nil, err
 }
 
-// wasRefused reports whether the server closed the connection in the handshake.
+// wasRefused reports whether the server refused the session in the handshake.
 func wasRefused(err error) bool {
+	return errors.Is(err, errNoLeader) || closedByPeer(err)
+}
+
+// closedByPeer reports whether the other end has closed the connection.
+func closedByPeer(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.ErrClosedPipe) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }

@@ -53,6 +53,10 @@ var (
 	// ErrQuota means that the operation would exceed a quota of ZooKeeper's.
 	ErrQuota = errors.New("zkio: quota exceeded")
 
+	// ErrTooManyNodes means that the session has as many ephemeral nodes as
+	// [Config.MaxPathBytes] permits.
+	ErrTooManyNodes = errors.New("zkio: too many nodes in the session")
+
 	// ErrBadArguments means that the request is malformed or too large.
 	ErrBadArguments = errors.New("zkio: bad arguments")
 

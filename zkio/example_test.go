@@ -4,7 +4,9 @@ package zkio_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log"
 	"log/slog"
 	"time"
 
@@ -79,3 +81,114 @@ func Example() {
 	// closed: <nil>
 	// trusted: false
 }
+
+// connect returns a session with a server within this process.
+func connect(server *zktest.Server) (s *zkio.Session, done func()) {
+	client, err := zkio.Open(context.Background(), zkio.Config{
+		Servers: []string{"zk"}, Dialer: server.Dial, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	return client.Session(), func() { _ = client.Close(context.Background()) }
+}
+
+// A transaction does all of its operations or none: here, a write on the condition that
+// another node is still there.
+func ExampleSession_Multi() {
+	server := zktest.NewServer(zktest.Config{Logger: slog.New(slog.DiscardHandler)})
+	defer server.Close()
+	s, done := connect(server)
+	defer done()
+	if err := server.CreateAll("/config/limit", []byte("10")); err != nil {
+		log.Fatal(err)
+	}
+
+	_, err := s.Multi(
+		zkio.CheckOp("/config/unlocked", -1),
+		zkio.SetOp("/config/limit", []byte("20"), -1),
+	)
+	data, _, _ := server.Get("/config/limit")
+	fmt.Printf("refused: %t, limit %s\n", errors.Is(err, zkio.ErrNoNode), data)
+	// Output:
+	// refused: true, limit 10
+}
+
+// Set with a version writes only if nothing has changed since the data were read.
+func ExampleSession_Set() {
+	server := zktest.NewServer(zktest.Config{Logger: slog.New(slog.DiscardHandler)})
+	defer server.Close()
+	s, done := connect(server)
+	defer done()
+	if err := s.Create("/limit", []byte("10"), nil); err != nil {
+		log.Fatal(err)
+	}
+	_, stat, err := s.Get("/limit")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := server.Set("/limit", []byte("15")); err != nil { // another client
+		log.Fatal(err)
+	}
+	_, err = s.Set("/limit", []byte("20"), stat.Version)
+	fmt.Println("read again:", errors.Is(err, zkio.ErrBadVersion))
+	// Output:
+	// read again: true
+}
+
+// GetAll reads many nodes with one request. Each has an error of its own.
+func ExampleSession_GetAll() {
+	server := zktest.NewServer(zktest.Config{Logger: slog.New(slog.DiscardHandler)})
+	defer server.Close()
+	s, done := connect(server)
+	defer done()
+	if err := server.CreateAll("/workers/a", []byte("10.0.0.1:80")); err != nil {
+		log.Fatal(err)
+	}
+	for _, read := range s.GetAll("/workers/a", "/workers/b") {
+		fmt.Printf("%s %q missing=%t\n", read.Path, read.Data, errors.Is(read.Err, zkio.ErrNoNode))
+	}
+	// Output:
+	// /workers/a "10.0.0.1:80" missing=false
+	// /workers/b "" missing=true
+}
+
+// The class of an error says whether a request may have taken effect.
+func ExampleClassOf() {
+	server := zktest.NewServer(zktest.Config{Logger: slog.New(slog.DiscardHandler)})
+	defer server.Close()
+	s, done := connect(server)
+	defer done()
+	server.Faults().DropReply(zktest.Match{Op: zktest.OpCreate, Path: "/task", Times: 1})
+
+	err := s.Create("/task", nil, nil)
+	switch zkio.ClassOf(err) {
+	case zkio.Unknown:
+		fmt.Println("it may have been created: look") // see Node, which looks by itself
+	case zkio.NotSent:
+		fmt.Println("it was not created: try again")
+	case zkio.Definite:
+		fmt.Println("the server refuses:", err)
+	case zkio.SessionOver, zkio.Closed:
+		fmt.Println("this session makes no more requests")
+	}
+	// Output:
+	// it may have been created: look
+}
+
+// A task is run by one of the client's workers, as soon as there is a connection.
+func ExampleClient_Submit() {
+	server := zktest.NewServer(zktest.Config{Logger: slog.New(slog.DiscardHandler)})
+	defer server.Close()
+	s, done := connect(server)
+	defer done()
+	result := make(chan error)
+	s.Client().Submit(zkio.Fetches, task(func(s *zkio.Session) { result <- s.Create("/task", nil, nil) }))
+	fmt.Println(<-result)
+	// Output:
+	// <nil>
+}
+
+type task func(*zkio.Session)
+
+func (t task) Run(s *zkio.Session) { t(s) }

@@ -37,6 +37,7 @@ type call struct {
 	// Written by the goroutine that reads, before trip.done is closed.
 	code   int32 // of the answer
 	stray  bool  // it has set a watch that nothing wants any more
+	tests  bool  // it asks for the watch of noSuchNode; written before it is sent
 	unset  bool  // its bundle could set no watch: the node was missing
 	answer answer
 }

@@ -83,20 +83,20 @@ func TestF059_EventStorm(t *testing.T) {
 // server that the client gets to has not learned of it yet: its list does not
 // show the node. No second one is made.
 func TestF003_LaggingServer(t *testing.T) {
-	bubble(t, func(t *testing.T, z *zktest.Server) {
-		const behind = "behind:2181"
-		var address atomic.Value
-		address.Store("leader:2181")
+	onServers(t, 2, func(t *testing.T, e *zktest.Ensemble) {
+		z, behind := e.Server(2), e.Server(1)
+		var there atomic.Pointer[zktest.Server]
+		there.Store(z)
 		cfg := configure(z)
-		cfg.Dialer = func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return z.Dial(ctx, network, address.Load().(string))
+		cfg.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+			return there.Load().Dial(ctx, network, address)
 		}
 		s := open(t, cfg).Session()
 		must(t, s.EnsureDir("/d", nil))
-		lag := z.Faults().LagServer(-1, behind)
+		lag := behind.Faults().Lag(-1)
 		n := newNode("/d", nil)
 		lost := z.Faults().DropReply(zktest.Match{Op: zktest.OpCreate, Times: 1})
-		address.Store(behind)
+		there.Store(behind)
 		wantErr(t, n.Create(s), ErrUnknown, Unknown)
 		must(t, func() error { _, _, err := s.Get("/d"); return err }())
 		if names, _, err := s.Children("/d"); len(names) != 0 || err != nil || len(z.Children("/d")) != 1 {

@@ -20,7 +20,9 @@ func TestGetAll(t *testing.T) {
 	})
 	t.Run("real", func(t *testing.T) {
 		cfg, dir := setUp(t, realzk.Shared(t))
-		checkGetAll(t, open(t, cfg).Session(), dir)
+		s := open(t, cfg).Session()
+		isOld(t, s)
+		checkGetAll(t, s, dir)
 	})
 	t.Run("old server", func(t *testing.T) {
 		connected(t, func(t *testing.T, z *zktest.Server, _ *Client, s *Session) {

@@ -69,7 +69,7 @@ func (f *frames) greeting(old int64) (g greeting, err error) {
 		return g, err
 	}
 	r := jute.NewReader(frame[4:])
-	r.Int32() // the protocol's version
+	version := r.Int32()
 	g.timeout = time.Duration(r.Int32()) * time.Millisecond
 	g.id = r.Int64()
 	g.password = append(g.password, r.Buffer()...)
@@ -80,12 +80,14 @@ func (f *frames) greeting(old int64) (g greeting, err error) {
 	switch {
 	case g.id == 0 && old == 0:
 		return g, fmt.Errorf("%w: the server opened no session", jute.ErrMalformed)
-	case g.id == 0:
+	case version != 0 && (g.id != old || g.timeout > 0): // only servers that are not ZooKeeper have another version
+		return g, errNoLeader
+	case g.id == 0, old != 0 && g.timeout <= 0: // RaftKeeper says it in the second way
 		return g, errSessionExpired
 	case old != 0 && g.id != old:
 		// Some servers that cannot resume a session open another in its place
 		// and do not say so. Nothing is known about the old one's nodes.
-		return g, fmt.Errorf("%w: the server answered for session %#x with session %#x", ErrSessionOver, old, g.id)
+		return g, fmt.Errorf("%w: the server answered for session %#x with session %#x", errNotResumable, old, g.id)
 	case g.timeout <= 0:
 		// go-zookeeper would divide it into a ticker's interval.
 		return g, fmt.Errorf("%w: a session timeout of %v", jute.ErrMalformed, g.timeout)
@@ -144,7 +146,28 @@ func (f *frames) header() (xid, code int32, err error) {
 // is known to have for the session. zxid is the newest transaction that the
 // session was told of: where something happened since, the server answers with
 // the event that was missed.
-func setWatches(ws *watches, zxid int64) []*call { return watchCalls(ws.each, zxid) }
+//
+// If there are watches of children, one more is for those of a node that does not exist: the server
+// must answer that it was deleted. One that does not drops such watches, and says nothing.
+func setWatches(ws *watches, zxid int64) []*call {
+	children := false
+	calls := watchCalls(func(fn func(path string, k watchKind)) {
+		ws.each(func(path string, k watchKind) {
+			children = children || k&childWatch != 0
+			fn(path, k)
+		})
+		if children {
+			fn(noSuchNode, childWatch)
+		}
+	}, zxid)
+	if children {
+		calls[len(calls)-1].tests = true
+	}
+	return calls
+}
+
+// noSuchNode is the path of a node that no client creates.
+const noSuchNode = "/_holdfast_no_such_node_"
 
 // watchCalls returns the calls that set watches: those that each calls fn with.
 func watchCalls(each func(fn func(path string, k watchKind)), zxid int64) []*call {

@@ -74,7 +74,7 @@ func (ns *nodeSet) len() int {
 }
 
 // heartbeat keeps the session's lease alive. While the session has nodes to keep
-// alive, and none of its writes of the last sixth of the timeout was answered (or
+// alive, and none of its writes of the last seventh of the timeout was answered (or
 // of a shorter time, if the lease ends soon: see leaseTracker.due), it makes the
 // cheapest write there is, a transaction that checks one of the nodes and changes
 // nothing.

@@ -15,26 +15,45 @@ import (
 // goes on answering pings and reads, and a leader that is cut off from its
 // followers goes on answering sync, while the rest of the ensemble, or the
 // leader, counts down. What shows it is a write that was answered, because a
-// quorum agreed on it. With
+// quorum agreed on it. The write by itself is no sign of life at the leader: the
+// follower that forwards it reports the sessions that it has heard of in its
+// answers to the leader's pings, which come every half tick, and a tick is at
+// most T/2. With
 //
-//	s  the time at which the last such write was sent, and
-//	p  the time at which the newest request was sent that had been answered a
-//	   quarter of T before s, or the connect request in a younger session,
+//	s  the time at which the last such write was sent,
+//	w  the time at which the newest request was sent that the leader had
+//	   answered, a write or a sync, when s was sent, and
+//	p  the time at which the newest request was sent that had been answered,
+//	   by whichever server, a quarter of T before w,
 //
-// the lease ends at min(s + T/2, p + 11/12 T), less the margin that the user
-// asked for. The write by itself does not count as a sign of life at the
-// leader: a follower that forwards it reports the sessions that it has heard
-// of with the leader's next ping, every half tick, and a tick is at most T/2.
-// So by the time s the leader knew of whatever had been answered at s - T/4,
-// which was sent at p or later, and cannot end the session before p + T. A
-// twelfth of T is left for clocks that differ in speed.
+// all on one connection, the lease ends at min(s + T/2, p + 11/12 T), less the
+// margin that the user asked for. If there is no w or no p yet, the time at
+// which the connect request was sent is p: the leader itself has answered that,
+// and took it for a sign of life.
 //
-// This takes that T is at least two ticks, and that every server has the same
-// bounds for T: one with a lower bound shortens the session when it is resumed
-// there, which the client learns only from the answer. Behind an ObserverMaster
-// (ZooKeeper 3.6), where an observer reports to a follower and that one to the
-// leader, the leader may learn of the session a tick later, and T must be at
-// least four ticks.
+// The leader's pings and its answers come down to the follower in the order in
+// which it sent them. So before the answer to w the follower got a ping that was
+// sent a quarter of T before w or later. Its answer to that ping, or to one before,
+// named the session if p had been answered by then, and went up before the write
+// that was sent at s. The leader carried that write out, so it had got the report
+// first, and does not end the session before p + T, unless it had begun to. If it
+// is deposed meanwhile, its successor gives every session T again. A twelfth of T
+// is left for clocks that differ in speed, and for pings that are a little late.
+// That the lease ends T/2 after s at the latest makes up for pings that are late by
+// up to T/2, because the leader's process was stopped.
+//
+// Unless it had begun to: the leader takes all sessions that end at a tick off its
+// queue, and then ends one after the other. Until its turn comes, such a session can
+// be resumed, and its writes are carried out; and it is ended all the same. See
+// docs/zookeeper.md for what that takes.
+//
+// This takes that T is at least two ticks of every server, and that every server has
+// the same bounds for T: one with a lower bound shortens the session when it is
+// resumed there, which the client learns only from the answer. Behind an
+// ObserverMaster (ZooKeeper 3.6), where an observer reports to a follower and that
+// one to the leader, the leader may learn of the session a tick later, and T must be
+// at least four ticks. There the order of messages shows only that the follower got
+// the report: see docs/zookeeper.md.
 type leaseTracker struct {
 	now    func() time.Duration // the client's clock
 	margin time.Duration
@@ -51,9 +70,11 @@ type leaseTracker struct {
 	mu        sync.Mutex
 	timeout   time.Duration // T
 	asked     time.Duration // when the last connect request was written
-	connected time.Duration // when the session's first connect request was written
-	answers   answers
+	connected time.Duration // when the last one was written that was answered
+	answers   answers       // to all requests since connected
+	led       answers       // the leader's among them
 	proof     time.Duration // s
+	known     time.Duration // p
 	ended     bool
 }
 
@@ -86,20 +107,23 @@ func (t *leaseTracker) greeted(now, timeout time.Duration, first bool) {
 		// lease computed from the longer timeout is too long.
 		t.lapseLocked(l, l.until.Load())
 	}
-	t.timeout = timeout
-	t.answers.step = timeout / answersPerTimeout
-	if first {
-		// The session was created by a transaction after this moment.
-		t.connected, t.proof = t.asked, t.asked
-	}
+	t.timeout, t.connected = timeout, t.asked
+	t.answers.reset(timeout / answersPerTimeout)
+	t.led.reset(timeout / answersPerTimeout)
 	t.answers.add(t.asked, now)
+	if first {
+		t.proof = t.asked // the session was created by a transaction after this moment
+	}
 }
 
-// answered notes that a request was answered.
-func (t *leaseTracker) answered(sent, now time.Duration) {
+// answered notes that a request was answered, by the leader perhaps.
+func (t *leaseTracker) answered(sent, now time.Duration, byLeader bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.answers.add(sent, now)
+	if byLeader {
+		t.led.add(sent, now)
+	}
 }
 
 // proved notes that a write sent at s was answered without error: it extends
@@ -111,12 +135,12 @@ func (t *leaseTracker) proved(s time.Duration) {
 		return
 	}
 	t.proof = max(t.proof, s)
-	p, ok := t.answers.newest(s - t.timeout/4)
-	if !ok {
-		p = t.connected
-	}
+	p := t.knownBy(s)
+	t.known = max(t.known, p)
 	end := min(s+t.timeout/2, p+t.timeout*11/12) - t.margin
 	now := t.now()
+	//holdfast:reached-if p+t.timeout*11/12 < s+t.timeout/2: lease: ended by what the leader had heard before the proof
+	//holdfast:reached-if end <= now: lease: the proof came too late
 
 	l := t.current.Load()
 	until := l.until.Load()
@@ -137,6 +161,34 @@ func (t *leaseTracker) proved(s time.Duration) {
 		l.until.CompareAndSwap(until, int64(end))
 		t.proofs.Add(1)
 	}
+}
+
+// knownBy returns p for a write that is sent at s.
+func (t *leaseTracker) knownBy(s time.Duration) time.Duration {
+	if w, ok := t.led.newest(s); ok {
+		return t.reportedBy(w)
+	}
+	return t.connected
+}
+
+// reportedBy returns p if the leader has answered a request that was sent at w.
+func (t *leaseTracker) reportedBy(w time.Duration) time.Duration {
+	if p, ok := t.answers.newest(w - t.timeout/4); ok {
+		return p
+	}
+	return t.connected
+}
+
+// stale reports whether a write that is sent now would make a lease of less than a
+// third of T, and a longer one if the leader answered another request first. That is
+// so in a process that has done little for a while: it has pinged its server, and had
+// no business with the leader.
+func (t *leaseTracker) stale() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := t.now()
+	p := t.knownBy(now)
+	return p+t.timeout*11/12 < now+t.timeout/3 && t.reportedBy(now) > p
 }
 
 // lapse ends l if its end is still until, and reports whether it did.
@@ -176,20 +228,27 @@ func (t *leaseTracker) heard() time.Duration {
 	return t.answers.sent
 }
 
-// due returns when the next write is due if nothing else is written: a sixth of
-// the timeout after the last one. Soon after an outage the lease may end before
-// the write after that: answers from before the outage are old, and those since
-// were too young to count for the last write. Then the write is due as soon as
-// they count.
+// due returns when the next write is due if nothing else is written: a seventh of
+// the timeout after the last one. Then p is three such intervals before s: one of
+// them is from s back to w, and the other two are more than the quarter from w to p.
+// So a lease lasts 0.488 of the timeout. With a sixth, two intervals would be more than
+// the quarter by much, and a lease would last five twelfths.
+//
+// A lease may be shorter, soon after an outage or when the process has done little:
+// the answers before are old, and those since were too young to count for the last
+// write. Then the next one is due as soon as they count.
 func (t *leaseTracker) due() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	due := t.proof + t.timeout/6
+	due := t.proof + t.timeout/7
 	until := t.current.Load().until.Load()
-	if until == lapsed || time.Duration(until) >= t.proof+t.timeout/3 {
+	if until == lapsed || t.known+t.timeout*11/12 >= t.proof+t.timeout*5/12 {
 		return due
 	}
-	if young, ok := t.answers.after(t.proof - t.timeout/4); ok {
+	if t.reportedBy(t.led.sent) > t.known {
+		return t.proof + t.answers.step // the last write has shown that a newer p was reported
+	}
+	if young, ok := t.answers.after(t.led.sent - t.timeout/4); ok {
 		due = min(due, young+t.timeout/4)
 	}
 	return due
@@ -220,6 +279,9 @@ type answerTimes struct {
 	first, firstSent time.Duration
 	last, lastSent   time.Duration
 }
+
+// reset forgets all answers.
+func (a *answers) reset(step time.Duration) { *a = answers{step: step} }
 
 // add notes that a request sent at sent was answered at at. It is called in
 // the order of at.

@@ -43,11 +43,20 @@ func sec(s float64) time.Duration { return time.Duration(s * float64(time.Second
 
 func (b *leaseBench) at(t time.Duration) { b.now.Store(int64(t)) }
 
+// An askKind is what a request shows.
+type askKind int
+
+const (
+	ping  askKind = iota // that the server is there
+	sync_                // that the leader is
+	write                // that a quorum is
+)
+
 // answer moves the clock to when a request that was sent then is answered.
-func (b *leaseBench) answer(sent, at time.Duration, write bool) {
+func (b *leaseBench) answer(kind askKind, sent, at time.Duration) {
 	b.at(at)
-	b.answered(sent, at)
-	if write {
+	b.answered(sent, at, kind != ping)
+	if kind == write {
 		b.proved(sent)
 	}
 }
@@ -62,31 +71,37 @@ func (b *leaseBench) ends() time.Duration {
 
 // TestLeaseRule: min(s + T/2, p + 11/12 T) - margin, with T = 12 s.
 func TestLeaseRule(t *testing.T) {
-	type ask struct{ sent, answered float64 }
+	type ask struct {
+		kind           askKind
+		sent, answered float64
+	}
 	for _, tt := range []struct {
 		name   string
-		asks   []ask // requests that prove nothing, such as pings
-		proof  ask
+		asks   []ask
 		margin float64
 		want   float64
 	}{
-		{"a young session: the connect request is p", nil, ask{2, 2.1}, 0, 2 + 6},
-		{"the connect request alone, later", nil, ask{5, 5.1}, 0, 5 + 6},
-		{"… and too late for s", nil, ask{8, 8.1}, 0, 1 + 11},
-		{"a ping answered T/4 before s counts", []ask{{4, 5}}, ask{8, 8.1}, 0, 8 + 6},
-		{"one answered later does not", []ask{{4, 5.01}}, ask{8, 8.1}, 0, 1 + 11},
-		{"the newest of those that count", []ask{{2, 2.1}, {3, 3.1}, {7, 7.1}}, ask{8, 8.1}, 0, 3 + 11},
-		{"newest by sending, not by answer", []ask{{3, 3.2}, {2, 3.6}}, ask{8, 8.1}, 0, 3 + 11},
-		{"a proof that took long", []ask{{4, 4.1}}, ask{8, 11}, 0, 8 + 6},
-		{"so long that it proves nothing any more", []ask{{4, 4.1}}, ask{8, 14.5}, 0, 0},
-		{"with a margin", nil, ask{2, 2.1}, 1.5, 2 + 6 - 1.5},
+		{"a young connection: the connect request is p", []ask{{write, 2, 2.1}}, 0, 2 + 6},
+		{"the connect request alone, later", []ask{{write, 5, 5.1}}, 0, 5 + 6},
+		{"… and too late for s", []ask{{write, 8, 8.1}}, 0, 1 + 11},
+		{"a ping does not count: nothing shows that it was reported", []ask{{ping, 4, 5}, {write, 8.5, 8.6}}, 0, 1 + 11},
+		{"nor does it with a write that was answered later", []ask{{ping, 4, 4.5}, {write, 8, 8.6}, {write, 8.5, 8.6}}, 0, 1 + 11},
+		{"a sync shows it", []ask{{ping, 4, 5}, {sync_, 8, 8.1}, {write, 8.5, 8.6}}, 0, 8.5 + 6},
+		{"so does a write", []ask{{ping, 4, 5}, {write, 8, 8.1}, {write, 8.5, 8.6}}, 0, 8.5 + 6},
+		{"of a ping answered T/4 before", []ask{{ping, 4, 5.01}, {sync_, 8, 8.1}, {write, 8.5, 8.6}}, 0, 1 + 11},
+		{"of the newest of those", []ask{{ping, 2, 2.1}, {ping, 3, 3.1}, {ping, 7, 7.1}, {sync_, 8, 8.1}, {write, 8.5, 8.6}}, 0, 3 + 11},
+		{"newest by sending, not by answer", []ask{{ping, 3, 3.2}, {ping, 2, 3.6}, {sync_, 8, 8.1}, {write, 8.5, 8.6}}, 0, 3 + 11},
+		{"the newest sync counts", []ask{{ping, 4, 4.1}, {sync_, 6, 6.1}, {sync_, 8, 8.1}, {write, 8.5, 8.6}}, 0, 8.5 + 6},
+		{"which had been answered when the write was sent", []ask{{ping, 4, 4.1}, {sync_, 6, 6.1}, {sync_, 8, 8.6}, {write, 8.5, 8.6}}, 0, 1 + 11},
+		{"a proof that took long", []ask{{ping, 4, 4.1}, {sync_, 7.5, 7.6}, {write, 8, 11}}, 0, 8 + 6},
+		{"so long that it proves nothing any more", []ask{{ping, 4, 4.1}, {sync_, 7.5, 7.6}, {write, 8, 14.5}}, 0, 0},
+		{"with a margin", []ask{{write, 2, 2.1}}, 1.5, 2 + 6 - 1.5},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newLeaseBench(sec(tt.margin))
 			for _, a := range tt.asks {
-				b.answer(sec(a.sent), sec(a.answered), false)
+				b.answer(a.kind, sec(a.sent), sec(a.answered))
 			}
-			b.answer(sec(tt.proof.sent), sec(tt.proof.answered), true)
 			if got := b.ends(); got != sec(tt.want) {
 				t.Errorf("the lease ends at %v, want %v", got, sec(tt.want))
 			}
@@ -94,20 +109,107 @@ func TestLeaseRule(t *testing.T) {
 	}
 }
 
-// TestLeaseSteady: with a proof every sixth of T, the lease always has a third of T
-// to go.
-func TestLeaseSteady(t *testing.T) {
+// TestLeaseAfterReconnect: the connect request of the present connection is p, and
+// what was answered on the one before counts no more.
+func TestLeaseAfterReconnect(t *testing.T) {
 	b := newLeaseBench(0)
-	for now := sec(2); now < sec(1000); now += sec(1) {
-		if b.at(now); int(now/time.Second)%2 == 0 {
-			b.answer(now, now+sec(0.05), true)
-		}
-		if left := b.ends() - now; left < sec(4) {
-			t.Fatalf("at %v the lease has %v left", now, left)
+	b.answer(ping, sec(4), sec(4.1))
+	b.answer(write, sec(8), sec(8.1))
+	b.connecting(sec(9))
+	b.answer(write, sec(8.5), sec(9.1)) // which the connection before had still in its buffer
+	if got := b.ends(); got != sec(8.5+6) {
+		t.Errorf("the lease ends at %v, want %v", got, sec(8.5+6))
+	}
+	b.connecting(sec(12)) // the first attempt has failed
+	b.at(sec(12.1))
+	b.greeted(sec(12.1), 12*time.Second, false)
+	for _, step := range []struct {
+		sent, want float64
+	}{
+		{12.2, 12.2 + 6},
+		{17.5, 12 + 11},
+		{17.6, 12.2 + 11}, // by the second the leader knew of the first
+	} {
+		b.answer(write, sec(step.sent), sec(step.sent+0.1))
+		if got := b.ends(); got != sec(step.want) {
+			t.Errorf("with the write at %v: the lease ends at %v, want %v", step.sent, got, sec(step.want))
 		}
 	}
-	if len(b.told) != 0 {
-		t.Error("lapsed")
+}
+
+// TestLeaseSteady: with a write whenever one is due, the lease always has a third of
+// T to go, whatever the pings' phase and how fast the answers are, within reason.
+func TestLeaseSteady(t *testing.T) {
+	const T = 12 * time.Second
+	for phase := range 16 {
+		for _, trip := range []time.Duration{0, T / 1000, T / 100, T / 30} {
+			b := newLeaseBench(0)
+			pings := sec(1) + T*time.Duration(phase)/48
+			writes := sec(1.2)
+			shortest := T
+			for writes < sec(1000) {
+				for ; pings < writes; pings += T / 3 {
+					b.answer(ping, pings, pings+trip/2)
+				}
+				if writes > sec(1.2) {
+					shortest = min(shortest, b.ends()-writes)
+				}
+				b.answer(write, writes, writes+trip)
+				writes = b.due()
+			}
+			if want := T/3 - trip; shortest < want {
+				t.Errorf("phase %d, answers after %v: the lease had %v left, want %v", phase, trip, shortest, want)
+			}
+			if len(b.told) != 0 {
+				t.Errorf("phase %d, answers after %v: lapsed", phase, trip)
+			}
+		}
+	}
+}
+
+// TestLeaseOfAnIdleProcess: a process that has only pinged is told to send a sync
+// first. Then its lease is a third of T, and a quarter at least until the writes that are
+// due bring it near the half.
+func TestLeaseOfAnIdleProcess(t *testing.T) {
+	const T = 12 * time.Second
+	for phase := range 16 {
+		b := newLeaseBench(0)
+		b.answer(write, sec(1.2), sec(1.3))
+		for at := sec(2.3); at < sec(100)+T*time.Duration(phase)/48; at += T / 3 {
+			b.answer(ping, at, at+sec(0.01))
+		}
+		at := sec(100) + T*time.Duration(phase)/48
+		b.at(at)
+		if !b.stale() {
+			t.Fatalf("phase %d: not stale", phase)
+		}
+		b.answer(sync_, at, at+sec(0.01))
+		if b.stale() {
+			t.Fatalf("phase %d: stale after the sync", phase)
+		}
+		b.answer(write, at+sec(0.02), at+sec(0.03))
+		if left := b.ends() - b.proof; left < T/3-sec(0.02) {
+			t.Errorf("phase %d: a lease of %v", phase, left)
+		}
+		var ends []time.Duration
+		next := at + T/5 // the next ping
+		for range 8 {
+			at := max(b.due(), time.Duration(b.now.Load()))
+			for ; next < at; next += T / 3 {
+				b.answer(ping, next, next+sec(0.01))
+			}
+			b.answer(write, at, at+sec(0.01))
+			ends = append(ends, b.ends()-at)
+		}
+		for i, left := range ends {
+			if left < T/4 || i >= 2 && left < T/3 || i >= 5 && left < T*5/12 {
+				t.Errorf("phase %d: leases of %v", phase, ends)
+				break
+			}
+		}
+		if b.stale() {
+			t.Errorf("phase %d: stale at work", phase)
+		}
 	}
 }
 
@@ -127,16 +229,17 @@ func TestLeaseLife(t *testing.T) {
 		{"no proof yet", 1.1, 0, 0, 0},
 		{"the first proof", 1.1, 1.2, 1, 1.2 + 6},
 		{"an older one is no step back", 1.1, 0.5, 1, 1.2 + 6},
-		{"extended, with the first write as p", 7.1, 7, 1, 1.2 + 11},
-		{"a moment before the end", 12.19, 0, 1, 1.2 + 11},
-		{"the end", 12.2, 0, 1, 0},
+		{"extended, with the connect request as p", 7.1, 7, 1, 1 + 11},
+		{"a moment before the end", 11.99, 0, 1, 1 + 11},
+		{"the end", 12, 0, 1, 0},
 		{"a step back, which no clock makes", 11, 0, 1, 0},
-		{"another lease", 12.5, 12.4, 2, 7 + 11},
+		{"another lease, with the first write as p", 12.15, 12.1, 2, 1.2 + 11},
 		{"its end is unnoticed when the next proof comes", 30, 29.9, 2, 0},
-		{"the third", 33.2, 33.1, 3, 33.1 + 6},
+		{"and too young for the next", 33.1, 33, 2, 0},
+		{"the third", 33.5, 33.25, 3, 33.25 + 6},
 	} {
 		if b.at(sec(step.now)); step.proof > 0 {
-			b.answer(sec(step.proof), sec(step.now), true)
+			b.answer(write, sec(step.proof), sec(step.now))
 		}
 		l := b.current.Load()
 		if l != leases[len(leases)-1] {
@@ -232,7 +335,7 @@ func TestLeaseHammer(t *testing.T) {
 	var last *Lease
 	loop(func() {
 		now := time.Duration(b.now.Load())
-		b.answered(now, now)
+		b.answered(now, now, true)
 		b.proved(now - sec(3))
 		if l := b.current.Load(); l != last {
 			last = l
@@ -271,21 +374,21 @@ func (e ensemble) margin() float64 {
 	const T = 12.0
 	b := newLeaseBench(0)
 	type ask struct {
-		sent  float64
-		write bool
+		sent float64
+		kind askKind
 	}
 	var asks []ask
 	// The pings first, where both are sent at the same moment: they are answered
 	// first and, as far as the client knows, tell the leader of its life.
-	for _, write := range []bool{false, true} {
-		every := map[bool]float64{false: T / 3, true: T / 6}[write]
+	for _, kind := range []askKind{ping, write} {
+		every := map[askKind]float64{ping: T / 3, write: T / 7}[kind]
 		for k := 1.0; k < 30; k++ {
 			sent := (1 + k*every) / e.rate
 			if sent > e.stall[0] && sent < e.stall[1] {
 				sent = e.stall[1]
 			}
 			if sent < e.cut+T/2 {
-				asks = append(asks, ask{sent, write})
+				asks = append(asks, ask{sent, kind})
 			}
 		}
 	}
@@ -296,10 +399,10 @@ func (e ensemble) margin() float64 {
 	for _, a := range asks {
 		arrives, answered := a.sent+e.trip, a.sent+2*e.trip
 		heard = append(heard, arrives)
-		if a.write && arrives > e.cut {
+		if a.kind == write && arrives > e.cut {
 			continue
 		}
-		b.answer(own(a.sent), own(answered), a.write)
+		b.answer(a.kind, own(a.sent), own(answered))
 	}
 	expires := 1/e.rate + e.trip + T // what created the session was the first sign of life
 	for k := e.phase; k*T/4 <= e.cut; k++ {
@@ -319,7 +422,7 @@ func (e ensemble) margin() float64 {
 func TestLeaseEndsWithSession(t *testing.T) {
 	for name, late := range map[string]time.Duration{"session": sec(2), "lease": sec(100)} {
 		b := newLeaseBench(0)
-		b.answer(sec(1.2), sec(1.3), true)
+		b.answer(write, sec(1.2), sec(1.3))
 		l := b.current.Load()
 		if l.SessionErr() != nil {
 			t.Errorf("%s: ended while it is in force", name)

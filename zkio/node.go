@@ -85,6 +85,7 @@ func NewNode(dir, kind string, guid func() string, data []byte, acl []ACL, watch
 func Adopt(s *Session, path string, czxid int64, watcher Watcher) *Node {
 	n := &Node{watcher: watcher, session: s, czxid: czxid, state: nodeThere, spent: true}
 	n.found(path)
+	s.paths.add(n, 1)
 	return n
 }
 
@@ -155,6 +156,10 @@ func (n *Node) Create(s *Session) error {
 //
 // It takes the right to write dir, destroys dir's data, and leaves no watch.
 func (n *Node) CreateAndCount(s *Session, behind ...*Read) (children int, err error) {
+	if err := n.fits(s, 0); err != nil {
+		notSent(behind)
+		return 0, err
+	}
 	return n.createAndCount(s, nil, behind)
 }
 
@@ -234,6 +239,9 @@ func (n *Node) CreateAtSequence(s *Session, beside string) error {
 // CreateIf is Create in one request, a transaction that also checks that the node at
 // path exists (else ErrNoNode). It leaves no watch, and Czxid stays 0.
 func (n *Node) CreateIf(s *Session, path string) error {
+	if err := n.fits(s, 0); err != nil {
+		return err
+	}
 	_, err := n.attempt(s, func() (string, error) {
 		results, err := s.multi("create", n.where(), CheckOp(path, -1), n.op(n.create.base(), jute.FlagEphemeralSequential))
 		if err != nil {
@@ -282,6 +290,9 @@ func (n *Node) pathBeside(beside string) string {
 
 // createAndLook makes an attempt, and reads the node that was made.
 func (n *Node) createAndLook(s *Session, create func() (path string, err error)) error {
+	if err := n.fits(s, 0); err != nil {
+		return err
+	}
 	// A node that another client deleted between its creation and the first look
 	// at it is made again, under another name, but not for ever.
 	for range 3 {
@@ -315,7 +326,8 @@ func (n *Node) attempt(s *Session, create func() (path string, err error)) (made
 }
 
 // prepare makes s the node's session, and finds out what became of earlier requests. It
-// reports whether the node is there.
+// reports whether the node is there. If it is not, the session can be relied on for a lease
+// that is not short: see freshen.
 func (n *Node) prepare(s *Session) (there bool, err error) {
 	if n.create == nil {
 		return false, badArguments("create", n.where(), "DropCreateData was called")
@@ -343,7 +355,7 @@ func (n *Node) prepare(s *Session) (there bool, err error) {
 			return err == nil, err
 		}
 	}
-	return false, nil
+	return false, s.freshen(n.create.dir)
 }
 
 // send notes that a request to create the node is about to be sent. No node has had its
@@ -358,12 +370,19 @@ func (n *Node) send() {
 
 // to changes the state.
 func (n *Node) to(ev nodeEvent) {
-	n.state = n.state.after(ev)
+	before := n.state
+	n.state = before.after(ev)
 	switch ev {
 	case createSent:
 		n.spent = true
 	case notCreated:
 		n.spent = false
+	}
+	switch absent := n.state == nodeAbsent; {
+	case before == nodeAbsent && !absent:
+		n.session.paths.add(n, 1)
+	case before != nodeAbsent && absent:
+		n.session.paths.add(n, -1)
 	}
 	if n.state == nodeAbsent {
 		n.drop()
@@ -397,7 +416,7 @@ func (n *Node) setPath(path string) {
 
 // look reads the node, for its watch and its czxid.
 func (n *Node) look() error {
-	_, st, _, err := n.session.Look(n.path)
+	st, err := n.session.stat(n.path)
 	if errors.Is(err, ErrNoNode) {
 		n.to(vanished)
 	}
@@ -436,7 +455,7 @@ func (n *Node) resolve() error {
 // claim takes the node at path for this one if the session owns it, or deletes
 // it if there is one already.
 func (n *Node) claim(path string) error {
-	switch _, st, _, err := n.session.Look(path); {
+	switch st, err := n.session.stat(path); {
 	case err != nil:
 		return err
 	case st.EphemeralOwner != n.session.ID():
@@ -584,8 +603,8 @@ func (n *Node) delete(s *Session, along []Op) (how Removal, err error) {
 			how, along = removed, nil
 		case errors.Is(err, ErrNoAuth):
 			// The server looks at the right to delete, which is the parent's,
-			// before it looks for the node. To ask whether it is there takes none.
-			if _, there, e := s.Exists(path); e != nil || there {
+			// before it looks for the node.
+			if there, e := s.There(path); e != nil || there {
 				return RemovedUnknown, err
 			}
 		case !errors.Is(err, ErrNoNode):
@@ -613,6 +632,9 @@ func (s *Session) deleteAlong(path string, along []Op) (Removal, error) {
 // Forget drops the obligation to delete the node and unregisters the watcher.
 // It is for a node whose session is over. The Node can be created again.
 func (n *Node) Forget() {
+	if n.state != nodeAbsent {
+		n.session.paths.add(n, -1)
+	}
 	n.drop()
 	n.state, n.session = nodeAbsent, nil
 }

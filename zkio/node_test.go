@@ -27,6 +27,9 @@ func wantPlaced(t *testing.T, z *zktest.Server, n *Node, s *Session) {
 	if got := s.client.Stats().Nodes; got != 1 {
 		t.Errorf("%d nodes are kept alive, want 1", got)
 	}
+	if got, want := s.paths.bytes.Load(), int64(len(n.Path()))+4; got != want {
+		t.Errorf("the paths of the session's nodes have %d bytes, want %d", got, want)
+	}
 }
 
 // wantClean fails the test if n left anything behind.
@@ -40,6 +43,9 @@ func wantClean(t *testing.T, z *zktest.Server, n *Node, c *Client) {
 	}
 	if n.Path() != "" || n.Session() != nil || n.Czxid() != 0 {
 		t.Errorf("the node is %q of %p", n.Path(), n.Session())
+	}
+	if s := c.Session(); s.paths.bytes.Load() != 0 {
+		t.Errorf("the paths of the session's nodes have %d bytes, want 0", s.paths.bytes.Load())
 	}
 }
 
@@ -683,52 +689,64 @@ func TestWatchKinds(t *testing.T) {
 	})
 }
 
-// TestLook: a node that may not be read is there all the same.
+// TestLook: a node that may not be read is there all the same, also if the server does not
+// tell its Stat.
 func TestLook(t *testing.T) {
-	inDir(t, func(t *testing.T, z *zktest.Server, s *Session) {
-		c := s.client
-		must(t, s.Create("/d/open", []byte("x"), nil))
-		for _, path := range []string{"/d/secret", "/d/going"} {
-			must(t, s.Create(path, []byte("x"), []ACL{{PermAll, "digest", "another:5w9W4eL3797Y4Wq8AcKUPPk8ha4="}}))
-		}
-		var r recorder
-		look := func(path, wantData string, wantReadable bool, wantErr error) {
-			t.Helper()
-			c.Watch(path, &r)
-			before := z.Requests(zktest.OpExists)
-			data, st, readable, err := s.Look(path)
-			if string(data) != wantData || readable != wantReadable || !is(err, wantErr) || (err == nil) != (st.Czxid != 0) {
-				t.Errorf("%s: %q %+v %t %v", path, data, st, readable, err)
-			}
-			if asked := z.Requests(zktest.OpExists) - before; (asked == 1) != (path == "/d/secret" || path == "/d/going") {
-				t.Errorf("%s: asked %d times whether it exists", path, asked)
-			}
-		}
-		look("/d/open", "x", true, nil)
-		look("/d/secret", "", false, nil)
-		look("/d/none", "", false, ErrNoNode)
-		if n := z.AllWatches(); n.Data != 2 {
-			t.Errorf("the server has %+v", n)
-		}
-		must(t, z.Delete("/d/secret"))
-		// It goes between the two requests, and leaves the server with a watch
-		// that is not set again.
-		z.OnRequest(func(_ int64, op zktest.Op, path string) {
-			if op == zktest.OpExists && path == "/d/going" {
-				_ = z.Delete(path)
-			}
+	for _, told := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			z := zktest.NewServer(zktest.Config{TickTime: 500 * time.Millisecond, Logger: quiet, Quirks: zktest.Quirks{ExistsTakesRead: !told}})
+			t.Cleanup(func() { z.Close() })
+			s := open(t, configure(z)).Session()
+			must(t, s.EnsureDir("/d", nil))
+			checkLook(t, z, s, told)
 		})
-		look("/d/going", "", false, ErrNoNode)
-		for _, path := range []string{"/d/open", "/d/secret", "/d/none", "/d/going"} {
-			c.Unwatch(path, &r)
+	}
+}
+
+func checkLook(t *testing.T, z *zktest.Server, s *Session, told bool) {
+	c := s.client
+	must(t, s.Create("/d/open", []byte("x"), nil))
+	for _, path := range []string{"/d/secret", "/d/going"} {
+		must(t, s.Create(path, []byte("x"), []ACL{{PermAll, "digest", "another:5w9W4eL3797Y4Wq8AcKUPPk8ha4="}}))
+	}
+	var r recorder
+	look := func(path, wantData string, wantReadable bool, wantErr error) {
+		t.Helper()
+		c.Watch(path, &r)
+		before := z.Requests(zktest.OpExists)
+		data, st, readable, err := s.Look(path)
+		if string(data) != wantData || readable != wantReadable || !is(err, wantErr) || (err == nil && (told || readable)) != (st.Czxid != 0) {
+			t.Errorf("%s: %q %+v %t %v", path, data, st, readable, err)
 		}
-		time.Sleep(time.Second)
-		z.Faults().CutAll()
-		must(t, settle(s, "/d"))
-		if n := z.AllWatches(); n.Data+n.Child != 0 {
-			t.Errorf("the server has %+v", n)
+		if asked := z.Requests(zktest.OpExists) - before; (asked == 1) != (path == "/d/secret" || path == "/d/going") {
+			t.Errorf("%s: asked %d times whether it exists", path, asked)
+		}
+	}
+	look("/d/open", "x", true, nil)
+	look("/d/secret", "", false, nil)
+	look("/d/none", "", false, ErrNoNode)
+	// A server that does not tell the Stat sets no watch, either.
+	if n := z.AllWatches(); n.Data != map[bool]int{true: 2, false: 1}[told] {
+		t.Errorf("the server has %+v", n)
+	}
+	must(t, z.Delete("/d/secret"))
+	// It goes between the two requests, and leaves the server with a watch
+	// that is not set again.
+	z.OnRequest(func(_ int64, op zktest.Op, path string) {
+		if op == zktest.OpExists && path == "/d/going" {
+			_ = z.Delete(path)
 		}
 	})
+	look("/d/going", "", false, ErrNoNode)
+	for _, path := range []string{"/d/open", "/d/secret", "/d/none", "/d/going"} {
+		c.Unwatch(path, &r)
+	}
+	time.Sleep(time.Second)
+	z.Faults().CutAll()
+	must(t, settle(s, "/d"))
+	if n := z.AllWatches(); n.Data+n.Child != 0 {
+		t.Errorf("the server has %+v", n)
+	}
 }
 
 // TestNotifyDeleted: news of a deletion that come from an answer wait behind the

@@ -17,7 +17,9 @@ import (
 )
 
 var (
+	errNoLeader       = errors.New("the server serves no sessions: its ensemble has no leader")
 	errSessionExpired = fmt.Errorf("%w: the server ended it", ErrSessionOver)
+	errNotResumable   = fmt.Errorf("%w: the server cannot resume sessions, so locks do not survive a lost connection", ErrSessionOver)
 	errNotResumed     = fmt.Errorf("%w: no server resumes it", ErrSessionOver)
 )
 
@@ -42,16 +44,15 @@ type Session struct {
 
 	bundler bundler
 
-	id           atomic.Int64
-	timeout      atomic.Int64 // a time.Duration; as negotiated
-	zxid         atomic.Int64 // the newest transaction that an answer told of
-	connections  atomic.Uint64
-	floor        int64       // the newest that answers told of in earlier sessions
-	synced       atomic.Bool // a sync was answered
-	noContainers atomic.Bool // the server has none
-	noMultiRead  atomic.Bool // the server cannot read several nodes at once
-	tellReturn   atomic.Bool // the loss of the connection was logged, and its return is to be
-	password     []byte      // written by dial, which go-zookeeper calls on its main loop, under mu; read there, or under mu
+	id          atomic.Int64
+	timeout     atomic.Int64 // a time.Duration; as negotiated
+	zxid        atomic.Int64 // the newest transaction that an answer told of
+	connections atomic.Uint64
+	floor       int64       // the newest that answers told of in earlier sessions
+	synced      atomic.Bool // a sync was answered
+	noMultiRead atomic.Bool // the server cannot read several nodes at once
+	tellReturn  atomic.Bool // the loss of the connection was logged, and its return is to be
+	password    []byte      // written by dial, which go-zookeeper calls on its main loop, under mu; read there, or under mu
 
 	established chan struct{} // closed when the session has its id
 	over        chan struct{} // closed by end
@@ -59,6 +60,8 @@ type Session struct {
 
 	ctx    context.Context // ends with the session; what dials run under
 	cancel context.CancelFunc
+
+	paths pathCount // of its nodes
 
 	// group has the session's goroutines: the heartbeat, and those that set watches again or
 	// ask for the session's end. closeConn joins them.
@@ -190,7 +193,8 @@ func (s *Session) connected(w *wire, g greeting) bool {
 	c.hosts.connected()
 	w.out = g.frame
 	var watches []*call
-	if resumed {
+	again := resumed && c.basics.on.Load()
+	if resumed && !again {
 		watches = setWatches(c.watches, s.zxid.Load())
 	}
 	if len(watches) > 0 {
@@ -214,6 +218,9 @@ func (s *Session) connected(w *wire, g greeting) bool {
 	s.gateLocked()
 	s.mu.Unlock()
 
+	if again {
+		w.lookAgain()
+	}
 	if len(watches) > 0 {
 		s.group.Go(func() { w.rearm(watches) }) // the next connection's, if it fails
 	}

@@ -261,7 +261,7 @@ func TestAnotherSessionInstead(t *testing.T) {
 		if s.Gone() || c.Session().ID() == s.ID() {
 			t.Errorf("session %#x, then %#x; gone, though no server has said so: %v", s.ID(), c.Session().ID(), s.Gone())
 		}
-		if !r.has("lapsed") || !r.has("over 1: zkio: session is over: the server answered for session") {
+		if !r.has("lapsed") || !r.has("over 1: zkio: session is over: the server cannot resume sessions") {
 			t.Errorf("told: %v", r.lines())
 		}
 	})
@@ -398,8 +398,8 @@ func TestHeartbeatWrites(t *testing.T) {
 			must(t, err)
 		}
 		written := z.Requests(zktest.OpMulti) - before
-		if idle != 0 || written != 0 || busy < 80 || busy > 100 {
-			t.Errorf("%d proofs in a minute with a node, %d in one without, %d beside a write every half second; want about 90, 0 and 0", busy, idle, written)
+		if idle != 0 || written != 0 || busy < 100 || busy > 110 {
+			t.Errorf("%d proofs in a minute with a node, %d in one without, %d beside a write every half second; want about 105, 0 and 0", busy, idle, written)
 		}
 		if c.Session() != s || s.Err() != nil {
 			t.Error("the session was lost")
@@ -569,13 +569,13 @@ func TestNegotiatedTimeout(t *testing.T) {
 
 func TestAuth(t *testing.T) {
 	bubble(t, func(t *testing.T, z *zktest.Server) {
-		checkAuth(t, configure(z), "/d", func(*Session) { z.Faults().CutAll() })
+		checkAuth(t, configure(z), "/d", false, func(*Session) { z.Faults().CutAll() })
 	})
 }
 
 // checkAuth: credentials work, again after a reconnect, and the error about those
-// that are refused names the scheme.
-func checkAuth(t *testing.T, cfg Config, dir string, cut func(*Session)) {
+// that are refused names the scheme. The server may be older than ZooKeeper 3.8.
+func checkAuth(t *testing.T, cfg Config, dir string, older bool, cut func(*Session)) {
 	t.Helper()
 	stranger := open(t, cfg).Session()
 	cfg.Auth = []Auth{{"digest", []byte("user:secret")}, {"digest", []byte("other:secret")}}
@@ -592,7 +592,7 @@ func checkAuth(t *testing.T, cfg Config, dir string, cut func(*Session)) {
 	_, _, err := stranger.Get(dir + "/mine")
 	wantErr(t, err, ErrNoAuth, Definite)
 	cfg.Auth = cfg.Auth[:1]
-	checkACLs(t, open(t, cfg).Session(), stranger, dir+"/acls")
+	checkACLs(t, open(t, cfg).Session(), stranger, dir+"/acls", older)
 	cfg.Auth = []Auth{{"nonsense", nil}}
 	_, err = Open(t.Context(), cfg)
 	wantErr(t, err, ErrAuthFailed, Definite)

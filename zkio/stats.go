@@ -24,6 +24,7 @@ type Stats struct {
 
 	Watches    int    // armed paths
 	Nodes      int    // ephemeral nodes of the present session that are known to exist
+	Basic      bool   // the servers seem not to be ZooKeeper 3.5 or newer: the client makes do with what all servers know
 	Epoch      uint64 // of the present session
 	Sessions   uint64 // sessions begun
 	Reconnects uint64 // times that a session was resumed
@@ -112,6 +113,7 @@ func (c *Client) Stats() Stats {
 		Sessions:    c.stats.sessions.Load(),
 		Reconnects:  c.stats.reconnects.Load(),
 		Delayed:     c.delays.len(),
+		Basic:       c.basics.on.Load(),
 	}
 	if s := c.Session(); s != nil {
 		st.Epoch = s.Epoch()

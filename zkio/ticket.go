@@ -73,6 +73,9 @@ const (
 // server saw them that has closed it, which may lag behind. They are nil if it did not say: servers
 // older than ZooKeeper 3.6 do not, nor one that is asked a second time.
 //
+// A server that cannot resume sessions cannot close one of another process, either (ClickHouse
+// Keeper). If there are no others, CloseSession returns an error that wraps [ErrUnsupported].
+//
 // CloseSession blocks until a server confirms, or until ctx ends. The error says what each server
 // answered last; ZooKeeper ends the session by itself, one session timeout after ctx has ended at
 // the latest. If cfg or t cannot be right, the error wraps ErrBadArguments. Goroutines may call
@@ -90,24 +93,28 @@ func CloseSession(ctx context.Context, cfg Config, t Ticket) (nodes []string, er
 	var servers sync.WaitGroup
 	defer servers.Wait()
 	defer stop()
-	over := make(chan []string, len(c.hosts.order))
+	outcomes := make(chan closing, len(c.hosts.order))
 	for i, server := range c.hosts.order {
 		servers.Go(func() {
-			if nodes, ok := c.closeBy(asking, server, time.Duration(i)*nextServer); ok {
-				over <- nodes
-			}
+			nodes, ok := c.closeBy(asking, server, time.Duration(i)*nextServer)
+			outcomes <- closing{nodes, ok}
 		})
 	}
-	select {
-	case nodes = <-over:
-		return nodes, nil
-	case <-ctx.Done():
-		servers.Wait() // they note why
-		if len(over) > 0 {
-			return <-over, nil
+	for range c.hosts.order {
+		if o := <-outcomes; o.confirmed {
+			return o.nodes, nil
 		}
-		return nil, fmt.Errorf("zkio: close session %#x: not confirmed: %s: %w", t.ID, c.hosts.why(), ctxerr.Of(ctx))
 	}
+	if ctx.Err() == nil {
+		return nil, fmt.Errorf("zkio: close session %#x: %w: %s: ZooKeeper ends it %v after its last sign of life", t.ID, trimmed{ErrUnsupported}, c.hosts.why(), t.Timeout)
+	}
+	return nil, fmt.Errorf("zkio: close session %#x: not confirmed: %s: %w", t.ID, c.hosts.why(), ctxerr.Of(ctx))
+}
+
+// A closing is what has come of asking one server.
+type closing struct {
+	nodes     []string
+	confirmed bool
 }
 
 // A closer closes a session of another process.
@@ -118,7 +125,7 @@ type closer struct {
 }
 
 // closeBy asks a server to close the session, from pause on, again and again until it confirms
-// that the session is over. It reports false if ctx ends before. The first time it also asks for
+// that the session is over. It reports false if ctx ends before, or if the server cannot. The first time it also asks for
 // the session's nodes: a server that does not know the question may close the connection.
 func (c *closer) closeBy(ctx context.Context, server string, pause time.Duration) (nodes []string, ok bool) {
 	for n := 0; sleep(pause, ctx.Done()); n++ {
@@ -132,6 +139,9 @@ func (c *closer) closeBy(ctx context.Context, server string, pause time.Duration
 		}
 		if n == 0 || ctx.Err() == nil { // else what came before says more
 			c.hosts.noteFailure(server, reasonOf(err, time.Since(began)))
+		}
+		if errors.Is(err, errNotResumable) {
+			break
 		}
 		pause = askAgain << min(n, 20)
 		if n == 0 && resumed && errors.Is(err, io.EOF) {

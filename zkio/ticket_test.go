@@ -41,7 +41,7 @@ func TestF343_CloseSession(t *testing.T) {
 		"the request is refused":    {"zk", refused, askAgain, 2, ""},
 		"no answer names nodes":     {"zk", refusedNodes, 0, 1, ""},
 		"the question ends it":      {"zk", lostNodes, askAgain, 1, ""},
-		"the server lags behind":    {"late", func(z *zktest.Server, _ *Session) { z.Faults().LagServer(1000, "late:2181") }, 0, 1, "/d/n"},
+		"the server lags behind":    {"late", func(z *zktest.Server, _ *Session) { z.Faults().Lag(1000) }, 0, 1, "/d/n"},
 	} {
 		// The servers are asked in another order each time.
 		for i := range 10 {
@@ -214,8 +214,9 @@ func TestRealCloseSession(t *testing.T) {
 	must(t, owner.CreateEphemeral(dir+"/n", nil, nil))
 	nodes, err := CloseSession(t.Context(), cfg, owner.Ticket())
 	must(t, err)
-	if len(nodes) != 1 || nodes[0] != dir+"/n" {
-		t.Errorf("it was told of the nodes %q", nodes)
+	told := fmt.Sprintf("%q", nodes)
+	if want := fmt.Sprintf("[%q]", dir+"/n"); told != want && !(nodes == nil && isOld(t, other)) {
+		t.Errorf("it was told of the nodes %s, want %s", told, want)
 	}
 	if _, there, err := other.Exists(dir + "/n"); there || err != nil {
 		t.Errorf("the node of the closed session: %t, %v", there, err)

@@ -235,6 +235,19 @@ func (ws *watches) forget() {
 	}
 }
 
+// drop notes that the server has no watches on this connection, and returns those that it had.
+func (ws *watches) drop() map[string]watchKind {
+	all := make(map[string]watchKind)
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	for path, e := range ws.paths {
+		if e.set != 0 {
+			all[path], e.set = e.set, 0
+		}
+	}
+	return all
+}
+
 // each calls fn for every path for which the server has watches.
 func (ws *watches) each(fn func(path string, k watchKind)) {
 	ws.mu.Lock()

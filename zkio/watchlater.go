@@ -4,8 +4,12 @@ package zkio
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"sync"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/jute"
 )
 
 // A laterWatches is a session's nodes that are to be watched a moment later: by one
@@ -58,7 +62,9 @@ func (l *laterWatches) queueLocked() {
 // Run is called by the pool.
 func (l *laterWatches) Run(*Session) {
 	s := l.session
-	if paths := s.client.watches.claim(l.take()); len(paths) > 0 {
+	if paths := l.take(); s.client.basics.on.Load() {
+		s.watchEach(paths)
+	} else if paths = s.client.watches.claim(paths); len(paths) > 0 {
 		s.setWatches(paths)
 	}
 	l.mu.Lock()
@@ -77,6 +83,27 @@ func (l *laterWatches) take() (paths []string) {
 		paths = append(paths, l.paths.pop().path)
 	}
 	return paths
+}
+
+// watchEach does what setWatches does by reading the nodes.
+func (s *Session) watchEach(paths []string) {
+	for together := range slices.Chunk(paths, getsInPacket) {
+		reads := make([]*Read, 0, len(together))
+		for _, path := range together {
+			if s.client.watches.armed(path, jute.OpGetData) {
+				reads = append(reads, &Read{Path: path, What: ReadData})
+			}
+		}
+		s.Read(reads...)
+		for _, r := range reads {
+			switch {
+			case errors.Is(r.Err, ErrNoNode):
+				s.NotifyDeleted(r.Path)
+			case r.Err != nil:
+				s.tell(r.Path, NodeDataChanged) // the watcher looks, and tries again if that fails, too
+			}
+		}
+	}
 }
 
 // setWatches asks the server to watch the nodes at paths, which are noted as watched.

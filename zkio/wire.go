@@ -73,6 +73,7 @@ type wire struct {
 	frames
 	out  []byte // what is left of the answer to go-zookeeper's connect request
 	rest int64  // how many bytes of an answer that was too long are to be passed over
+	sets bool   // setWatches has been seen to set watches of children
 
 	connection uint64 // its number: see Session.Connection. Written when the handshake is done
 
@@ -107,11 +108,16 @@ func newWire(s *Session, addr string, conn, raw net.Conn) *wire {
 
 // cut closes the connection because of err. Only the first call counts.
 func (w *wire) cut(err error) {
+	first := false
 	w.once.Do(func() {
+		first = true
 		w.err = err
 		close(w.closed)
 		_ = w.raw.Close() // there is nothing left to lose
 	})
+	if first && closedByPeer(err) {
+		w.ended()
+	}
 	w.s.disconnected(w)
 }
 
@@ -229,6 +235,12 @@ func (w *wire) note(calls []*call) {
 //
 // code is that of the reply.
 func (w *wire) answered(xid, code int32) (*call, error) {
+	var skipped int32 // the kind of the request that the server has passed over
+	defer func() {
+		if optional(skipped) {
+			w.owes(skipped, 2) // which says more than the end of a connection
+		}
+	}()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for i := range w.pending.len() {
@@ -236,13 +248,16 @@ func (w *wire) answered(xid, code int32) (*call, error) {
 		case w.pending.at(i).xid != xid:
 			continue
 		case i == 0:
-			return w.pending.pop(), nil
+			c := w.pending.pop()
+			w.s.client.basics.heard(c.op)
+			return c, nil
 		default:
 			if w.pending.at(i).op == jute.OpMultiRead && code == jute.ErrUnimplemented {
 				// Before ZooKeeper 3.6 a server says so at once, and closes the connection.
 				w.s.noMultiRead.Store(true)
 			}
 			oldest := w.pending.at(0)
+			skipped = oldest.op
 			return nil, fmt.Errorf("the server answered a later request, but not %s, which was sent %v ago",
 				opName(oldest.op), (w.s.client.clock.now() - oldest.sent).Round(time.Millisecond))
 		}
@@ -373,8 +388,15 @@ func (w *wire) reply(frame []byte) error {
 		return errWireClosed
 	case jute.OpSetWatches:
 		if code != jute.ErrOK {
-			// Some watches may be missing now. The next connection tries again.
+			// Some watches may be missing now. The next connection tries again, or does without.
+			if notKnown(code) {
+				w.s.client.basicsOnly(w.addr + ": setWatches is refused")
+			}
 			return fmt.Errorf("the server refused to set the watches again: code %d", code)
+		}
+		if c.tests && !w.sets {
+			w.s.client.basicsOnly(w.addr + ": setWatches sets no watches of children")
+			w.lookAgain()
 		}
 		w.bundled(c)
 		c.arrived(code)
@@ -388,7 +410,7 @@ func (w *wire) reply(frame []byte) error {
 			return err
 		}
 	}
-	w.s.leases.answered(c.sent, now)
+	w.s.leases.answered(c.sent, now, proof || c.op == jute.OpSync && code == jute.ErrOK)
 	if proof {
 		// Before the caller is woken: it finds the lease extended when the call returns.
 		w.s.leases.proved(c.sent)
@@ -419,11 +441,19 @@ func (w *wire) event(r *jute.Reader) error {
 	}
 	c := w.s.client
 	c.stats.events.Add(1)
+	if what == NodeDeleted && string(path) == noSuchNode {
+		w.sets = true
+		return nil
+	}
 	if what > 0 { // else it is about the session, of which the wire knows more
 		if what == NodeDeleted && w.noWatchOfMissing(path) {
 			return nil
 		}
 		c.watches.fired(path, what)
+		if what == NodeDeleted && c.basics.on.Load() {
+			w.changed(string(path), dataWatch|childWatch) // it may not be true
+			return nil
+		}
 		c.dispatcher.push(notice{path: string(path), event: Event{what, w.connection}})
 	}
 	return nil

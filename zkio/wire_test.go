@@ -106,6 +106,12 @@ func connectAnswer(id int64, timeout int32) []byte {
 	return jute.Frame(jute.AppendBool(jute.AppendBuffer(b, password), false))
 }
 
+// withVersion changes the version of the protocol in such an answer.
+func withVersion(version uint32, answer []byte) []byte {
+	binary.BigEndian.PutUint32(answer[4:], version)
+	return answer
+}
+
 var stat = make([]byte, 68)
 
 // ask sends a request, which the server gets.
@@ -269,7 +275,11 @@ func TestWireHandshakeFaults(t *testing.T) {
 		{"expired", true, nil, [][]byte{connectAnswer(0, 0)}, "over", ErrSessionOver, true},
 		{"another session", true, nil, [][]byte{connectAnswer(8, 6000)}, "over", ErrSessionOver, false},
 		{"no timeout", false, nil, [][]byte{connectAnswer(7, 0)}, "timeout of 0s", nil, false},
-		{"a negative timeout", true, nil, [][]byte{connectAnswer(7, -1)}, "timeout of -1ms", nil, false},
+		{"a negative timeout", false, nil, [][]byte{connectAnswer(7, -1)}, "timeout of -1ms", nil, false},
+		{"expired, told by the timeout", true, nil, [][]byte{withVersion(42, connectAnswer(7, -1))}, "over", ErrSessionOver, true},
+		{"no leader", false, nil, [][]byte{withVersion(42, connectAnswer(-1, 6000))}, "no leader", nil, false},
+		{"no leader, on a resumed session", true, nil, [][]byte{withVersion(42, connectAnswer(7, 6000))}, "no leader", nil, false},
+		{"no leader, and no word of the session", true, nil, [][]byte{withVersion(42, connectAnswer(-1, 6000))}, "no leader", nil, false},
 		{"too short", false, nil, [][]byte{connectAnswer(7, 6000)[:12]}, "EOF", nil, false},
 		{"malformed", false, nil, [][]byte{jute.Frame(make([]byte, 12))}, "malformed", nil, false},
 		{"empty", false, nil, [][]byte{{0, 0, 0, 0}}, "malformed", nil, false},
@@ -377,7 +387,7 @@ func TestWireRearm(t *testing.T) {
 	s := newSessionBench(t)
 	b := dialBench(t, s)
 	b.connect(7)
-	want := make(map[string]watchKind)
+	want := map[string]watchKind{noSuchNode: childWatch}
 	for i, k := range []watchKind{dataWatch, existWatch, childWatch, dataWatch | childWatch} {
 		for _, c := range "abcdefgh" {
 			path := "/" + strings.Repeat(string(c), 10_000) + string(rune('0'+i))

@@ -25,6 +25,7 @@ var checks = []check{
 	{"servers", false, checkServers},
 	{"four-letter-words", false, checkWords},
 	{"version", false, checkVersion},
+	{"likeness", false, checkLikeness},
 	{"members", true, checkMembers},
 	{"tick-time", false, checkTickTime},
 	{"session-bounds", false, checkSessionBounds},
@@ -129,6 +130,8 @@ func checkVersion(f *facts) (out []Finding) {
 	switch {
 	case len(serving) == 0:
 		return nil
+	case len(versions) == 0 && serving[0].product() != "":
+		return nil // see checkLikeness
 	case len(versions) == 0:
 		return []Finding{{Level: Note, Found: "no server tells its version", Why: "some releases have bugs that break any lock", Change: "allow srvr in 4lw.commands.whitelist"}}
 	}
@@ -404,10 +407,10 @@ func checkLatency(f *facts) (out []Finding) {
 	stood := fmt.Sprintf("writes stood still for %v of %v, for %v at most", round(s.total), round(s.of), round(s.longest))
 	const change = "look for what stops the servers: garbage collection, a virtual machine without processor time, swap, the transaction log's disk (dataLogDir). A longer look: holdfast doctor --for 1m"
 	switch {
-	case s.slowest > f.granted/6:
+	case s.slowest > f.granted/7:
 		finding := Finding{
-			Level: Warn, Found: fmt.Sprintf("a write took %v, more than a sixth of the session timeout of %v", round(s.slowest), f.granted),
-			Why:    "a lease lasts half the session timeout, and is renewed by a write in each sixth of it",
+			Level: Warn, Found: fmt.Sprintf("a write took %v, more than a seventh of the session timeout of %v", round(s.slowest), f.granted),
+			Why:    "a lease lasts half the session timeout, and is renewed by a write in each seventh of it",
 			Change: change + "; or ask for a longer session timeout",
 		}
 		if s.total > 0 {

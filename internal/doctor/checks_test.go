@@ -162,7 +162,7 @@ func TestChecks(t *testing.T) {
 
 		{"no containers", "containers", Note, "", "no container nodes", "upgrade", func(f *facts) { f.trial.container = false }},
 
-		{"a pause", "latency", Warn, "", "a write took 2s, more than a sixth of the session timeout of 10s; writes stood still for 2s of 2.05s, for 2s at most", "dataLogDir", func(f *facts) { f.trial.writes = took(1, 1, 2*second) }},
+		{"a pause", "latency", Warn, "", "a write took 2s, more than a seventh of the session timeout of 10s; writes stood still for 2s of 2.05s, for 2s at most", "dataLogDir", func(f *facts) { f.trial.writes = took(1, 1, 2*second) }},
 		{"a slow disk", "latency", Note, "", "half of the writes took more than 300ms", "dataLogDir", func(f *facts) { f.trial.writes = took(300 * time.Millisecond) }},
 		{"stopped for most of each second", "latency", Warn, "", "writes stood still for 4.5s of 4.98s, for 900ms at most", "garbage collection", func(f *facts) { f.trial.writes = stopped(900*time.Millisecond, second) }},
 		{"stopped for half of the time", "latency", Warn, "", "writes stood still for 2.6s of 5s, for 200ms at most", "garbage collection", func(f *facts) { f.trial.writes = stopped(200*time.Millisecond, 400*time.Millisecond) }},

@@ -92,7 +92,7 @@ func Examine(ctx context.Context, cfg Config) []Finding {
 		f.granted = s.Timeout()
 		f.members = readMembers(s)
 		f.chroot = cfg.Chroot
-		if _, there, err := s.Exists(cmp.Or(cfg.Chroot, "/")); err == nil {
+		if there, err := s.There(cmp.Or(cfg.Chroot, "/")); err == nil {
 			f.noChroot = !there
 		}
 		f.tree = walk(ctx, s, cfg.Root)

@@ -78,7 +78,7 @@ func embedded(t *testing.T, cfg zktest.Config, timeout time.Duration, test func(
 func TestEmbeddedHealthy(t *testing.T) {
 	embedded(t, zktest.Config{}, 10*time.Second, func(t *testing.T, srv *zktest.Server, examine func() []Finding) {
 		wantFindings(t, examine(),
-			"servers note zk1:2181", "four-letter-words ok ", "version warn zk1:2181", "members ok ", "tick-time ok ",
+			"servers note zk1:2181", "four-letter-words ok ", "version warn zk1:2181", "likeness ok ", "members ok ", "tick-time ok ",
 			"session-bounds ok ", "session-timeout ok ", "observers ok ", "permissions ok ", "containers ok ",
 			"latency ok ", "clocks ok ", "open-directories ok ", "foreign-recipes ok ", "mixed-kinds ok ", "persistent-contenders ok ", "unknown-nodes ok ", "sequence-numbers ok ")
 		if nodes := srv.Nodes(); len(nodes) > 4 { // ZooKeeper's own
@@ -415,6 +415,7 @@ func TestRealEnsemble(t *testing.T) {
 		Servers: addrs, Root: "/holdfast", Session: s, SessionTimeout: timeout, Watch: 500 * time.Millisecond,
 	})
 	wantFindings(t, findings,
+		"likeness ok ",
 		"servers ok ", "four-letter-words ok ", "members ok ", "tick-time ok ", "session-bounds fail "+addrs[1], "session-bounds warn "+strings.Join(addrs, ", "),
 		"session-timeout fail ", "sync-limit warn ", "observers ok ", "permissions ok ", "containers ok ")
 	for _, f := range findings {

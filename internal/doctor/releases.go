@@ -86,7 +86,7 @@ func judgeVersion(version string) Finding {
 	case strings.Contains(version, "-zktest"):
 		return Finding{Level: Warn, Found: "it is Holdfast's embedded server", Why: "it is one process, and keeps nothing on disk", Change: "use it for development and tests only"}
 	case !ok:
-		return Finding{Level: Note, Found: "its version is " + strconv.Quote(version), Why: "Holdfast is tested on ZooKeeper 3.8", Change: "find out which ZooKeeper it is like"}
+		return Finding{Level: Note, Found: "its version is " + strconv.Quote(version), Why: "Holdfast is tested on ZooKeeper", Change: "find out which ZooKeeper it is like"}
 	case r.before(release{3, 5}):
 		return Finding{Level: Fail, Found: r.String(), Why: "it has no container nodes, and Holdfast was never run on it", Change: "upgrade to " + advised.String() + " or newer"}
 	}
@@ -113,7 +113,7 @@ func judgeVersion(version string) Finding {
 	case !r.known():
 		return Finding{
 			Level: Note, Found: fmt.Sprintf("%s is newer than the releases that doctor knows", r),
-			Why:    "Holdfast is tested on ZooKeeper 3.8, and expected to work up to 3.9",
+			Why:    "Holdfast is tested on ZooKeeper 3.5 to 3.9",
 			Change: "look for a newer Holdfast; or run the tests of this one on it: make test with ZOOKEEPER_HOME set",
 		}
 	}

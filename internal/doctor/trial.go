@@ -21,6 +21,7 @@ type trial struct {
 	refused   string // what the servers refuse this client; "" if nothing
 	err       error  // why the trial ended early
 	container bool   // the server has container nodes
+	likeness  likeness
 	writes    []timed
 	reads     []time.Duration
 	late      time.Duration // for how long this process itself stood still, at most
@@ -67,25 +68,28 @@ func try(ctx context.Context, s *zkio.Session, cfg Config) (t trial) {
 		}
 	}
 	before := s.Client().Stats().Sent["create"]
-	if t.err = s.EnsureDir(own, nil); t.err != nil {
+	if s, t.err = ensureDir(ctx, s, own); t.err != nil {
 		return t
 	}
 	// Clients cannot tell containers from other nodes. But a server that has none has
 	// refused the first request, and got another one.
 	t.container = s.Client().Stats().Sent["create"] == before
-	t.err = t.within(ctx, s, own, cfg.Watch)
+	t.err = t.within(ctx, s, own, cfg)
 	t.err = errors.Join(t.err, s.Delete(own, -1))
 	return t
 }
 
 // within makes the trial in the directory dir, and leaves it empty.
-func (t *trial) within(ctx context.Context, s *zkio.Session, dir string, watch time.Duration) error {
+func (t *trial) within(ctx context.Context, s *zkio.Session, dir string, cfg Config) error {
 	// The server removes a container that has become empty, so one child stays.
 	kept := path.Join(dir, "kept")
 	if err := s.CreateEphemeral(kept, nil, nil); err != nil {
 		return err
 	}
-	err := t.measure(ctx, s, dir, watch)
+	err := t.measure(ctx, s, dir, cfg.Watch)
+	if err == nil {
+		t.compare(ctx, s, cfg, dir)
+	}
 	return errors.Join(err, s.Delete(kept, -1))
 }
 

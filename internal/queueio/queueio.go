@@ -38,7 +38,7 @@ func List(s *zkio.Session, path string, latch bool) (queue.Queue, error) {
 }
 
 // Number finds the transactions that created the contenders whose numbers do not order them. It
-// takes no right to read them. Those that have gone since the list was made leave the queue: no
+// takes the right to read them from ZooKeeper 3.8.4 and 3.9.2 on, and none before. Those that have gone since the list was made leave the queue: no
 // process waits for them, and without a transaction they would be the first.
 func Number(s *zkio.Session, path string, q *queue.Queue) error {
 	if !q.Exhausted {

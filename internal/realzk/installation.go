@@ -10,7 +10,9 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
+	"testing"
 )
 
 // ErrNotInstalled is wrapped by all errors of [Find]: the machine lacks ZooKeeper or
@@ -152,4 +154,26 @@ func findJava(getenv func(string) string) (string, error) {
 func isFile(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular()
+}
+
+// Before reports whether the machine's ZooKeeper is older than a release, such as 3.6. The test
+// fails if there is none.
+func Before(tb testing.TB, release string) bool {
+	tb.Helper()
+	here, err := Find()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return here.before(release)
+}
+
+// before reports whether the installed release is older than another: a number, a dot and a
+// number. It is false if the release is not known.
+func (i Installation) before(release string) bool {
+	var is, than [2]int
+	if _, err := fmt.Sscanf(i.Version, "%d.%d", &is[0], &is[1]); err != nil {
+		return false
+	}
+	_, _ = fmt.Sscanf(release, "%d.%d", &than[0], &than[1])
+	return slices.Compare(is[:], than[:]) < 0
 }

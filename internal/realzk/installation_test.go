@@ -91,3 +91,16 @@ func TestFindWithoutJava(t *testing.T) {
 		t.Errorf("error %v, want ErrNotInstalled because of a missing java", err)
 	}
 }
+
+func TestBefore(t *testing.T) {
+	for _, tt := range []struct {
+		version, release string
+		want             bool
+	}{
+		{"3.5.10", "3.6", true}, {"3.6.0", "3.6", false}, {"3.6.4", "3.10", true}, {"3.10.1", "3.9", false}, {"", "3.6", false},
+	} {
+		if got := (Installation{Version: tt.version}).before(tt.release); got != tt.want {
+			t.Errorf("%q before %s: %t", tt.version, tt.release, got)
+		}
+	}
+}

@@ -17,13 +17,17 @@
 // is the same, but Go's scheduler decides the rest; with -race, the race detector
 // watches.
 //
+// In one seed of three the server is an ensemble, whose servers are cut off from each other, are
+// slow, stop and elect leaders.
+//
 // A referee checks each simulation while it runs. A process that is told that it
 // holds a lock must hold it by the embedded server's tree at that moment, in the
 // order of the queue, and no other process may still be told so; fencing tokens
 // must rise. In the end every call must have been answered, and no node, watch or
 // session may be left.
 //
-// Timing is no excuse, since sessions end by the server's clock. There is one
+// Timing is no excuse, since sessions end by the server's clock, and at the moment at which that
+// is committed the lease of the session's process must be over. There is one
 // exception: when the nemesis deletes a node or ends a session, its process has
 // until the end of its lease to notice. The excuse covers that one node, and not
 // another of the same name; and it does not cover a grant that came after the

@@ -25,7 +25,10 @@ type nemesis struct {
 	// nil carries it out: see reads.
 	comeback atomic.Pointer[comeback]
 	clearing atomic.Pointer[clearing]
-	entrance atomic.Bool // see writes
+	entrance atomic.Bool            // see writes
+	ambush   atomic.Pointer[ambush] // see asked
+	peace    atomic.Bool            // no more faults: an ambush that was about to strike does not
+	heard    sync.Map               // the bursts, by the session's id
 }
 
 func newNemesis(w *world) *nemesis {
@@ -36,7 +39,10 @@ func (n *nemesis) run() {
 	// Each run has its favourites, so that faults of a kind come close together.
 	favourites := n.rng.Perm(len(faults))[:4]
 	for n.w.struck.Load() < int64(n.w.plan.faults) || n.w.kinds() < 3 {
-		<-after(n.upTo(120 * time.Millisecond))
+		<-after(n.upTo(n.w.plan.quiet))
+		if n.ofQuorum() {
+			continue
+		}
 		i := n.rng.IntN(len(faults))
 		if n.rng.IntN(2) == 0 {
 			i = pick(n.rng, favourites...)
@@ -50,11 +56,13 @@ func (n *nemesis) run() {
 			n.w.strike(f.kind)
 		}
 	}
-	<-after(n.outage())
+	<-after(n.outage() + n.w.plan.quiet)
 	n.strangers.Wait()
 	n.comeback.Store(nil)
 	n.clearing.Store(nil)
 	n.entrance.Store(false)
+	n.ambush.Store(nil)
+	n.peace.Store(true)
 	n.w.heal()
 }
 
@@ -71,66 +79,76 @@ type fault struct {
 }
 
 var faults = []fault{
-	{"drop reply", 1, func(n *nemesis) bool { n.faults().DropReply(n.match()); return true }},
-	{"drop request", 1, func(n *nemesis) bool { n.faults().DropRequest(n.match()); return true }},
-	{"swallow reply", 2, func(n *nemesis) bool { n.faults().SwallowReply(n.match()); return true }},
-	{"swallow request", 2, func(n *nemesis) bool { n.faults().SwallowRequest(n.match()); return true }},
+	{"drop reply", 1, func(n *nemesis) bool { f, m := n.match(); f.DropReply(m); return true }},
+	{"drop request", 1, func(n *nemesis) bool { f, m := n.match(); f.DropRequest(m); return true }},
+	{"swallow reply", 2, func(n *nemesis) bool { f, m := n.match(); f.SwallowReply(m); return true }},
+	{"swallow request", 2, func(n *nemesis) bool { f, m := n.match(); f.SwallowRequest(m); return true }},
 	{"delay reply", 1, func(n *nemesis) bool {
-		n.faults().DelayReply(n.match(), n.upTo(pick(n.rng, 20*time.Millisecond, time.Second, n.w.plan.timeout)))
+		f, m := n.match()
+		f.DelayReply(m, n.upTo(pick(n.rng, 20*time.Millisecond, time.Second, n.w.plan.timeout)))
 		return true
 	}},
-	{"cut", 1, func(n *nemesis) bool { return n.faults().Cut(n.session()) }},
-	{"cut all", 4, func(n *nemesis) bool { return n.faults().CutAll() > 0 }},
+	{"cut", 1, func(n *nemesis) bool { id, f := n.session(); return f.Cut(id) }},
+	{"cut all", 4, func(n *nemesis) bool { return n.server().Faults().CutAll() > 0 }},
 	{"silence", 3, func(n *nemesis) bool {
-		hole := n.faults().Blackhole(n.session())
+		id, f := n.session()
+		hole := f.Blackhole(id)
 		now := time.Now()
 		n.w.silence.Store(&now)
 		time.AfterFunc(n.outage(), hole.Remove)
 		return true
 	}},
 	{"silent connection", 2, func(n *nemesis) bool {
-		hole := n.faults().BlackholeConnection(n.session())
+		id, f := n.session()
+		hole := f.BlackholeConnection(id)
 		time.AfterFunc(n.outage(), hole.Remove)
 		return true
 	}},
 	{"silence of all", 8, func(n *nemesis) bool {
-		hole := n.faults().BlackholeAll()
+		hole := n.server().Faults().BlackholeAll()
 		time.AfterFunc(n.outage()/2, hole.Remove)
 		return true
 	}},
 	{"refuse all", 8, func(n *nemesis) bool {
-		n.faults().RefuseFor(n.outage())
-		return n.faults().CutAll() > 0
+		f := n.server().Faults()
+		f.RefuseFor(n.outage())
+		return f.CutAll() > 0
 	}},
 	{"refuse a process", 3, func(n *nemesis) bool {
 		pr := pick(n.rng, n.w.procs...)
 		pr.refused.Store(true)
 		time.AfterFunc(n.outage(), func() { pr.refused.Store(false) })
-		return n.faults().Cut(n.session())
+		id, f := n.session()
+		return f.Cut(id)
 	}},
-	{"restart", 4, func(n *nemesis) bool { n.w.srv.Restart(); return true }},
+	{"restart", 4, func(n *nemesis) bool { n.server().Restart(); return true }},
 	{"stop and start", 8, func(n *nemesis) bool {
-		n.w.srv.Stop()
-		time.AfterFunc(n.outage(), n.w.srv.Start)
+		srv := n.server()
+		srv.Stop()
+		time.AfterFunc(n.outage(), srv.Start)
 		return true
 	}},
 	{"a follower that lags", 1, func(n *nemesis) bool {
-		lag := n.faults().Lag(pick(n.rng, 1, 3, 10, -1), n.session())
+		behind := pick(n.rng, 1, 3, 10, -1)
+		id, f := n.session()
+		lag := f.Lag(behind, id)
 		time.AfterFunc(n.outage(), lag.Remove)
 		return true
 	}},
 	{"late requests", 1, func(n *nemesis) bool {
-		hold := n.faults().BlockRequests(n.session())
+		id, f := n.session()
+		hold := f.BlockRequests(id)
 		time.AfterFunc(n.upTo(n.w.plan.timeout/4), hold.Remove)
 		return true
 	}},
 	{"late replies", 1, func(n *nemesis) bool {
-		hold := n.faults().BlockReplies(n.session())
+		id, f := n.session()
+		hold := f.BlockReplies(id)
 		time.AfterFunc(n.upTo(n.w.plan.timeout/4), hold.Remove)
 		return true
 	}},
 	{"end a session", 6, func(n *nemesis) bool {
-		id := n.session()
+		id, _ := n.session()
 		n.w.log("nemesis", "end session %#x", id)
 		return n.w.ref.endSession(id)
 	}},
@@ -155,7 +173,7 @@ var faults = []fault{
 		for _, s := range n.w.srv.Sessions() {
 			if s.ID != stat.EphemeralOwner {
 				for _, op := range []zktest.Op{zktest.OpGetData, zktest.OpGetChildren2} {
-					n.faults().FailRequest(zktest.Match{Op: op, Path: path, Session: s.ID, Times: zktest.Every}, zktest.CodeNoAuth)
+					n.w.servers[s.Server-1].Faults().FailRequest(zktest.Match{Op: op, Path: path, Session: s.ID, Times: zktest.Every}, zktest.CodeNoAuth)
 				}
 			}
 		}
@@ -170,9 +188,19 @@ var faults = []fault{
 	}},
 }
 
-func (n *nemesis) faults() *zktest.Faults { return n.w.srv.Faults() }
+// server returns a random server.
+func (n *nemesis) server() *zktest.Server {
+	if len(n.w.servers) == 1 {
+		return n.w.srv
+	}
+	return pick(n.rng, n.w.servers...)
+}
 
-func (n *nemesis) session() int64 { return n.w.session(n.rng) }
+// session returns a random session, and the faults of the server that it was last at.
+func (n *nemesis) session() (int64, *zktest.Faults) {
+	id, at := n.w.session(n.rng)
+	return id, at.Faults()
+}
 
 // outage returns how long something lasts that a session may or may not survive.
 func (n *nemesis) outage() time.Duration {
@@ -182,15 +210,17 @@ func (n *nemesis) outage() time.Duration {
 	return n.upTo(n.w.plan.timeout / 2)
 }
 
-// match returns a Match for requests of a kind that is common.
-func (n *nemesis) match() zktest.Match {
+// match returns a Match for requests of a kind that is common, and the faults of a server.
+func (n *nemesis) match() (*zktest.Faults, zktest.Match) {
 	ops := []zktest.Op{zktest.OpMulti, zktest.OpMulti, zktest.OpDelete, zktest.OpDelete, zktest.OpGetChildren2, zktest.OpGetData,
 		zktest.OpSync, zktest.OpCreate, zktest.OpCreateContainer, zktest.OpConnect, zktest.OpSetWatches, 0}
 	m := zktest.Match{Op: pick(n.rng, ops...), Nth: 1 + n.rng.IntN(3), Times: 1 + n.rng.IntN(2)}
 	if n.rng.IntN(2) == 0 && m.Op != zktest.OpConnect {
-		m.Session = n.session()
+		id, f := n.session()
+		m.Session = id
+		return f, m
 	}
-	return m
+	return n.server().Faults(), m
 }
 
 // isContender reports whether a path is that of a process's node in a queue.
@@ -304,7 +334,7 @@ func (n *nemesis) strikeComeback(c *comeback, session int64, read, write string)
 	<-after(c.pause)
 	for _, s := range n.w.srv.Sessions() {
 		if s.ID != session {
-			hold := n.faults().BlockRequests(s.ID)
+			hold := n.w.servers[s.Server-1].Faults().BlockRequests(s.ID)
 			time.AfterFunc(c.late, hold.Remove)
 		}
 	}

@@ -13,9 +13,10 @@ import (
 type plan struct {
 	seed      uint64
 	processes int
-	workers   int // in each process
-	ops       int // how many all workers do together, at least
-	faults    int // how many strike, at least
+	workers   int           // in each process
+	ops       int           // how many all workers do together, at least
+	faults    int           // how many strike, at least
+	quiet     time.Duration // the longest between two of them
 	pause     time.Duration
 	latency   time.Duration // the longest that the server takes for a request
 	grain     time.Duration // random times are multiples of it, so that events coincide
@@ -37,6 +38,8 @@ type plan struct {
 	storm  bool     // pauses are short
 	mutex  bool     // workers use a mutex, too
 	sieges bool     // workers besiege each other
+	stingy bool     // processes make few requests
+	quorum quorum   // the servers
 }
 
 // lastSafe is the last sequence number that orders its node in the queue. Those
@@ -51,6 +54,7 @@ func newPlan(seed uint64) plan {
 		workers:   2 + rng.IntN(4),
 		ops:       200 + rng.IntN(50),
 		faults:    10 + rng.IntN(8),
+		quiet:     120 * time.Millisecond,
 		pause:     time.Millisecond * time.Duration(pick(rng, 2, 10, 40)),
 		latency:   time.Millisecond * time.Duration(pick(rng, 0, 1, 3, 20)),
 		grain:     time.Millisecond * time.Duration(pick(rng, 0, 1, 5)),
@@ -94,6 +98,8 @@ func newPlan(seed uint64) plan {
 	if p.sieges = besieges(seed); p.sieges {
 		p.besiege()
 	}
+	p.quorum = newQuorum(seed)
+	p.quorum.adapt(&p)
 	return p
 }
 
@@ -113,6 +119,6 @@ func (p plan) upTo(rng *rand.Rand, d time.Duration) time.Duration {
 func pick[T any](rng *rand.Rand, values ...T) T { return values[rng.IntN(len(values))] }
 
 func (p plan) String() string {
-	return fmt.Sprintf("focus on %s: %d processes × %d goroutines, %d operations, %d faults, pauses to %v, latency to %v, grain %v, tick %v, session timeout %v, tenure %v, lost margin %v, sequence from %d, yields 1 in %d, stalls to %v, %d followers, a mutex: %v, sieges: %v",
-		p.focus, p.processes, p.workers, p.ops, p.faults, p.pause, p.latency, p.grain, p.tick, p.timeout, p.tenure, p.margin, p.sequence, p.yield, p.stall, p.followers, p.mutex, p.sieges)
+	return fmt.Sprintf("focus on %s: %d processes × %d goroutines, %d operations, %d faults, pauses to %v, latency to %v, grain %v, tick %v, session timeout %v, tenure %v, lost margin %v, sequence from %d, yields 1 in %d, stalls to %v, %d followers, a mutex: %v, sieges: %v, servers %+v",
+		p.focus, p.processes, p.workers, p.ops, p.faults, p.pause, p.latency, p.grain, p.tick, p.timeout, p.tenure, p.margin, p.sequence, p.yield, p.stall, p.followers, p.mutex, p.sieges, p.quorum)
 }

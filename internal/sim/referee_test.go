@@ -418,11 +418,19 @@ func (r *referee) lostAt(v *visit) {
 }
 
 // watch checks from time to time, until the workers finish, that no process is told
-// that it holds a lock whose node is gone.
+// that it holds a lock whose node is gone, and that no lease that has ended is in force again.
 func (r *referee) watch() {
 	rng := rand.New(rand.NewPCG(r.w.plan.seed, 2))
+	lapsed := make(map[any]bool) // leases
 	for r.w.working.Load() {
 		<-after(time.Duration(1+rng.IntN(100)) * time.Millisecond)
+		for _, pr := range r.w.procs {
+			l := pr.manager().Access().Session().Lease()
+			if lapsed[l] && l.InForce() {
+				r.w.fail("the lease of %s had ended, and is in force again", pr.label)
+			}
+			lapsed[l] = !l.InForce()
+		}
 		r.mu.Lock()
 		for _, v := range r.inside {
 			// Look at the node before the hold: the hold may be lost in between,

@@ -39,7 +39,9 @@ type world struct {
 	t       *testing.T
 	plan    plan
 	start   time.Time
-	srv     *zktest.Server
+	ens     *zktest.Ensemble
+	servers []*zktest.Server
+	srv     *zktest.Server // the first of them, by which all data can be seen
 	procs   []*process
 	ref     *referee
 	bench   *bench
@@ -74,14 +76,19 @@ type outcome struct {
 func simulate(t *testing.T, p plan, lines *[]string) outcome {
 	w := &world{
 		t: t, plan: p, start: time.Now(),
-		srv:    zktest.NewServer(zktest.Config{TickTime: p.tick, Logger: slog.New(slog.DiscardHandler)}),
+		ens:    p.quorum.start(zktest.Config{TickTime: p.tick, Logger: slog.New(slog.DiscardHandler)}),
 		hits:   make(map[string]int),
 		counts: make(map[string]int),
 	}
+	for i := range w.ens.Addresses() {
+		w.servers = append(w.servers, w.ens.Server(i+1))
+	}
+	w.srv = w.servers[0]
 	w.ref, w.bench, w.nemesis, w.marks = newReferee(w), newBench(w), newNemesis(w), newMarks(w)
 	defer func() { *lines = w.lines }()
 	w.log("plan", "%v", p)
-	w.srv.OnRequest(w.request())
+	w.onRequest(w.request())
+	w.ens.OnExpire(w.ref.expired)
 	for _, name := range []string{jobs, more, table} {
 		if p.sequence > 0 {
 			if err := w.srv.CreateAll(root+"/"+name, nil); err != nil {
@@ -133,6 +140,13 @@ func simulate(t *testing.T, p plan, lines *[]string) outcome {
 	return w.outcome()
 }
 
+// onRequest has all servers call fn before each request.
+func (w *world) onRequest(fn func(session int64, op zktest.Op, path string)) {
+	for _, srv := range w.servers {
+		srv.OnRequest(fn)
+	}
+}
+
 // request returns the function that the server calls before each request. It
 // delays requests at random, and tells the nemesis and the referee of reads.
 func (w *world) request() func(session int64, op zktest.Op, path string) {
@@ -149,6 +163,7 @@ func (w *world) request() func(session int64, op zktest.Op, path string) {
 			<-after(d)
 		}
 		w.marks.look()
+		w.nemesis.asked(session, op)
 		switch op {
 		case zktest.OpGetData:
 			w.nemesis.reads(session, path)
@@ -161,8 +176,15 @@ func (w *world) request() func(session int64, op zktest.Op, path string) {
 
 // heal ends all faults.
 func (w *world) heal() {
-	w.srv.Faults().Clear()
-	w.srv.Start()
+	w.ens.Heal()
+	for i, srv := range w.servers {
+		srv.Faults().Clear()
+		srv.Start()
+		w.ens.Resume(i + 1)
+		for j := range i {
+			w.ens.SlowLink(i+1, j+1, 0)
+		}
+	}
 	for _, pr := range w.procs {
 		pr.refused.Store(false)
 	}
@@ -172,7 +194,7 @@ func (w *world) heal() {
 // nothing is left.
 func (w *world) settle(free func()) {
 	w.heal()
-	w.srv.OnRequest(nil)
+	w.onRequest(nil)
 	var left []string
 	for began := time.Now(); time.Since(began) < quietEnds; <-after(time.Second) {
 		if left = w.left(); len(left) == 0 {
@@ -203,8 +225,10 @@ func (w *world) settle(free func()) {
 	if n := len(w.srv.Sessions()); n > 0 {
 		w.fail("%d sessions are left", n)
 	}
-	if n := w.srv.AllWatches(); n != (zktest.WatchCount{}) {
-		w.fail("watches are left: %+v", n)
+	for _, srv := range w.servers {
+		if n := srv.AllWatches(); n != (zktest.WatchCount{}) {
+			w.fail("watches are left: %+v", n)
+		}
 	}
 	w.stop()
 }
@@ -236,7 +260,7 @@ func (w *world) left() (what []string) {
 }
 
 func (w *world) stop() {
-	if err := w.srv.Close(); err != nil {
+	if err := w.ens.Close(); err != nil {
 		w.fail("close of the server: %v", err)
 	}
 }
@@ -349,12 +373,12 @@ func (pr *process) open() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	m, err := manager.Open(ctx, manager.Config{
-		Servers: []string{"zk"},
+		Servers: w.plan.quorum.addresses(w.ens, pr.label),
 		Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
 			if pr.refused.Load() {
 				return nil, errors.New("connection refused")
 			}
-			return w.srv.Dial(ctx, network, address)
+			return w.ens.Dial(ctx, network, address)
 		},
 		Root:           root,
 		Label:          pr.label,
@@ -409,13 +433,14 @@ func (pr *process) all() []lock {
 	return pr.locks
 }
 
-// session returns the id of a random session, or 0 if there is none.
-func (w *world) session(rng *rand.Rand) int64 {
+// session returns a random session, or 0 if there is none, and the server that it was last at.
+func (w *world) session(rng *rand.Rand) (id int64, at *zktest.Server) {
 	sessions := w.srv.Sessions()
 	if len(sessions) == 0 {
-		return 0
+		return 0, w.srv
 	}
-	return sessions[rng.IntN(len(sessions))].ID
+	s := sessions[rng.IntN(len(sessions))]
+	return s.ID, w.servers[s.Server-1]
 }
 
 // promises are the futures that workers have seen.

@@ -179,7 +179,7 @@ func report(t *testing.T, sum outcome, took time.Duration) {
 	branches = slices.Compact(branches) // several marks may have one name
 	table("branches", sum.Branches, branches)
 	fmt.Print(b.String())
-	for _, f := range faults {
+	for _, f := range slices.Concat(faults, slices.Concat(linkFaults, serverFaults)) {
 		if sum.Faults[f.kind] == 0 {
 			t.Errorf("the fault %q has never struck", f.kind)
 		}

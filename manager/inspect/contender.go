@@ -91,6 +91,8 @@ func describeAll(s *zkio.Session, all []*Contender) (gone map[string]bool, err e
 					gone = make(map[string]bool)
 				}
 				gone[c.Path] = true
+			case errors.Is(read.Err, zkio.ErrNoAuth): // it is there, and newer servers tell no more
+				c.Unreadable = true
 			default:
 				return nil, read.Err
 			}
@@ -99,8 +101,9 @@ func describeAll(s *zkio.Session, all []*Contender) (gone map[string]bool, err e
 	return gone, nil
 }
 
-// lookAtUnreadable asks again about the nodes whose data this client may not read. It
-// takes no right to learn since when a node exists, and of which session.
+// lookAtUnreadable asks again about the nodes whose data this client may not read. Before
+// ZooKeeper 3.8.4 and 3.9.2 it takes no right to learn since when a node exists, and of
+// which session.
 func lookAtUnreadable(s *zkio.Session, reads []zkio.Read) {
 	var denied []*zkio.Read
 	for i := range reads {

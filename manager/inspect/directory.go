@@ -119,8 +119,8 @@ func list(s *zkio.Session, all []*directory) error {
 	return lookAtDenied(s, denied)
 }
 
-// lookAtDenied asks for the Stats of directories that may not be listed, which takes no
-// right. A node that is ephemeral has no children, so nothing was refused.
+// lookAtDenied asks for the Stats of directories that may not be listed, which take no right
+// before ZooKeeper 3.8.4 and 3.9.2. A node that is ephemeral has no children, so nothing was refused.
 func lookAtDenied(s *zkio.Session, all []*directory) error {
 	reads := make([]*zkio.Read, len(all))
 	for i, d := range all {
@@ -134,7 +134,7 @@ func lookAtDenied(s *zkio.Session, all []*directory) error {
 			if ephemeral(d.stat) {
 				d.denied = nil
 			}
-		case !errors.Is(err, zkio.ErrNoNode):
+		case !errors.Is(err, zkio.ErrNoNode) && !errors.Is(err, zkio.ErrNoAuth):
 			return err
 		}
 	}

@@ -50,6 +50,8 @@ func (f *finder) find(d *directory) (r Roster, found bool, err error) {
 		switch l.kind {
 		case KindElection:
 			err = f.election(&r, marker)
+		case KindCron:
+			err = f.cron(&r, marker)
 		case KindShards:
 			err = f.shards(&r, marker)
 		case KindSemaphore:
@@ -113,7 +115,8 @@ func (f *finder) children(r *Roster, path string) ([]string, error) {
 	return list.Names, list.Err
 }
 
-// stats returns the Stats of nodes that are there, by path. It takes no right.
+// stats returns the Stats of nodes that are there, by path: the zero Stat if the server does not
+// tell it to a client that may not read the node.
 func (f *finder) stats(paths []string) (map[string]zkio.Stat, error) {
 	found := make(map[string]zkio.Stat)
 	for some := range slices.Chunk(paths, mostNodes) {
@@ -126,6 +129,8 @@ func (f *finder) stats(paths []string) (map[string]zkio.Stat, error) {
 			switch {
 			case read.Err == nil:
 				found[read.Path] = read.Stat
+			case errors.Is(read.Err, zkio.ErrNoAuth): // it is there, and newer servers tell no more
+				found[read.Path] = zkio.Stat{}
 			case !errors.Is(read.Err, zkio.ErrNoNode):
 				return nil, read.Err
 			}
@@ -201,30 +206,48 @@ func (r *Recipe) note(since time.Time) {
 
 // election: the leader is the first in the queue.
 func (f *finder) election(r *Roster, record *zkio.Read) error {
+	if err := f.line(r, "leads"); err != nil {
+		return err
+	}
+	var leader electionRecord
+	if json.Unmarshal(record.Data, &leader) != nil {
+		return nil //nolint:nilerr // it may not be read
+	}
+	r.Leader = &Leader{Token: leader.Token, ID: leader.ID, Data: leader.Data}
+	if r.Holder != nil {
+		r.Leader.Present = r.Leader.Token == r.Holder.Token
+	}
+	if r.Leader.Present && len(r.Entries) > 0 {
+		r.Entries[0].ID = r.Leader.ID
+	}
+	return nil
+}
+
+// cron: the process that runs the job is the first in the queue.
+func (f *finder) cron(r *Roster, record *zkio.Read) error {
+	var run cronRecord
+	if json.Unmarshal(record.Data, &run) == nil {
+		r.Run = &Run{Planned: run.Planned, State: run.State, Token: run.Token, Attempt: run.Attempt, ID: run.ID}
+	}
+	return f.line(r, "runs")
+}
+
+// line reads the queue of the lock whose holder is what the recipe has. State is what it does.
+func (f *finder) line(r *Roster, state string) error {
 	lines, err := f.lines(r, f.enough(), join(r.Path, "lock"))
 	if err != nil {
 		return err
 	}
 	line := lines[0]
 	r.Holders, r.Waiting = min(1, len(line.queue)), max(0, len(line.queue)-1)
-	var leader electionRecord
-	if json.Unmarshal(record.Data, &leader) == nil {
-		r.Leader = &Leader{Token: leader.Token, ID: leader.ID, Data: leader.Data}
-	}
 	if r.Holders > 0 {
 		c := line.contender(0)
 		r.Holder, r.Since = &c, c.Since
-		if r.Leader != nil {
-			r.Leader.Present = r.Leader.Token == c.Token
-		}
 	}
 	for i := range f.shown(len(line.queue)) {
 		e := Entry{Contender: line.contender(i), State: "waits"}
 		if i == 0 {
-			e.State = "leads"
-			if r.Leader != nil && r.Leader.Present {
-				e.ID = r.Leader.ID
-			}
+			e.State = state
 		}
 		r.Entries = append(r.Entries, e)
 	}
@@ -277,7 +300,12 @@ func (f *finder) members(d *directory) (r Roster, found bool, err error) {
 }
 
 // sinceOf returns when a node was created.
-func sinceOf(st zkio.Stat) time.Time { return time.UnixMilli(st.Ctime) }
+func sinceOf(st zkio.Stat) time.Time {
+	if st == (zkio.Stat{}) {
+		return time.Time{} // it may not be read
+	}
+	return time.UnixMilli(st.Ctime)
+}
 
 // shards: each shard is a lock.
 func (f *finder) shards(r *Roster, spec *zkio.Read) error {
@@ -502,7 +530,7 @@ func (f *finder) takers(r *Roster, claims, consumers []string) error {
 	for i := range r.Entries {
 		e := &r.Entries[i]
 		st, there := stats[join(e.Path, claim)]
-		if !there {
+		if !there || st == (zkio.Stat{}) {
 			continue // free again, or none's that can be told
 		}
 		if c := by[st.EphemeralOwner]; c != nil {

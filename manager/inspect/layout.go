@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/manager"
@@ -35,6 +36,7 @@ var layouts = []layout{
 	{KindShards, "spec", provesShards, []string{"shards"}, []string{"shards", "members"}},
 	{KindBarrier, "round", provesBarrier, []string{"members"}, []string{"members"}},
 	{KindElection, "leader", provesElection, []string{"lock"}, []string{"lock"}},
+	{KindCron, "record", provesCron, []string{"lock"}, []string{"lock"}},
 	{KindSemaphore, "permits", func(data []byte) bool { return len(data) == 4 }, []string{"leases", "locks"}, []string{"leases", "locks"}},
 	{KindSemaphore, "", nil, []string{"leases"}, []string{"leases", "locks"}}, // Curator's, without a SharedCount
 	{KindQueue, "", nil, []string{"producers", "consumers", "dead"}, []string{"items", "producers", "consumers", "dead", "delayed", "idle"}},
@@ -107,6 +109,13 @@ type (
 		ID    string `json:"id"`
 		Data  []byte `json:"data"`
 	}
+	cronRecord struct {
+		Planned time.Time `json:"planned"`
+		State   string    `json:"state"`
+		Token   uint64    `json:"token"`
+		Attempt int       `json:"attempt"`
+		ID      string    `json:"id"`
+	}
 	shardsSpec struct {
 		Shards    int    `json:"shards"`
 		Algorithm string `json:"algorithm"`
@@ -125,6 +134,11 @@ type (
 func provesElection(data []byte) bool {
 	var r electionRecord
 	return json.Unmarshal(data, &r) == nil && r.Token != 0
+}
+
+func provesCron(data []byte) bool {
+	var r cronRecord
+	return json.Unmarshal(data, &r) == nil && !r.Planned.IsZero() && r.State != ""
 }
 
 func provesShards(data []byte) bool {

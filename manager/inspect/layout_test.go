@@ -68,7 +68,7 @@ func TestLooksLikeARecipe(t *testing.T) {
 		owner := open(t, z).Session()
 		r, err := NewReader(open(t, z), "/holdfast")
 		must(t, err)
-		for _, lock := range []string{"a/leader", "a/lock", "b/spec", "b/shards", "c/round", "c/members", "d/permits", "d/locks", "e/items", "f/members"} {
+		for _, lock := range []string{"a/leader", "a/record", "a/lock", "b/spec", "b/shards", "c/round", "c/members", "d/permits", "d/locks", "e/items", "f/members"} {
 			must(t, z.CreateAll("/holdfast/"+lock, nil))
 			must(t, owner.CreateEphemeral("/holdfast/"+lock+"/lock-0000000001", nil, nil))
 		}
@@ -77,7 +77,7 @@ func TestLooksLikeARecipe(t *testing.T) {
 		s.Recipes = true
 		v, err := s.Look(t.Context())
 		must(t, err)
-		if len(v.Recipes) > 0 || len(v.Locks) != 10 || slices.ContainsFunc(v.Locks, func(l Lock) bool { return l.PartOf != "" }) {
+		if len(v.Recipes) > 0 || len(v.Locks) != 11 || slices.ContainsFunc(v.Locks, func(l Lock) bool { return l.PartOf != "" }) {
 			t.Errorf("%d locks, recipes %+v", len(v.Locks), v.Recipes)
 		}
 		for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "a/lock", "none"} {

@@ -18,6 +18,7 @@ type RecipeKind string
 // the same nodes.
 const (
 	KindElection  RecipeKind = "election"
+	KindCron      RecipeKind = "cron"      // a job at planned times
 	KindMembers   RecipeKind = "members"   // also Curator's GroupMember
 	KindShards    RecipeKind = "shards"    //
 	KindSemaphore RecipeKind = "semaphore" // also Curator's InterProcessSemaphoreV2 and InterProcessSemaphoreMutex
@@ -39,7 +40,8 @@ type Recipe struct {
 	// recipes: "ZooKeeper's DistributedQueue".
 	Foreign string
 
-	// Holders is how many have something of the recipe: leaders; members of a group; shards
+	// Holders is how many have something of the recipe: leaders; processes that run a cron job at its
+	// planned times; members of a group; shards
 	// that are owned; permits in use; elements that are taken; members of the barrier's round
 	// that are inside.
 	Holders int
@@ -48,7 +50,7 @@ type Recipe struct {
 	// such number, or if it is not known.
 	Of int
 
-	// Waiting is how many candidates wait to lead, processes for shards or in line for
+	// Waiting is how many candidates wait to lead, processes to run a cron job, for shards or in line for
 	// permits, elements to be taken, and processes to enter a barrier.
 	Waiting int
 
@@ -56,16 +58,17 @@ type Recipe struct {
 	Buried  int // elements of a queue
 	Round   uint64
 
-	// Holder is the leader, the process whose permits are the oldest, or that has shut a gate;
+	// Holder is the leader, the process that runs a cron job, whose permits are the oldest, or that has shut a gate;
 	// nil if there is none, or it is not known.
 	Holder *Contender
 
-	// Since is when the oldest of what there is was created: the node of the leader, a member,
+	// Since is when the oldest of what there is was created: the node of the Holder, a member,
 	// a shard's owner, a permit, an element. For a barrier it is when its round began. Zero if
 	// there is none.
 	Since time.Time
 
 	Leader *Leader // what the leader of an election says in its record; nil if there is none
+	Run    *Run    // what the record of a cron job says; nil if it cannot be read
 
 	// Unread are the nodes that this client may not read. What they would have told is 0.
 	Unread []string
@@ -79,6 +82,16 @@ type Leader struct {
 	ID      string
 	Data    []byte
 	Present bool // the record is of the process that leads now
+}
+
+// A Run is what the record of a cron job says of the newest planned time that was run: see
+// package recipes/cron.
+type Run struct {
+	Planned time.Time
+	State   string // "new", "begun" or "done"
+	Token   uint64
+	Attempt int
+	ID      string
 }
 
 // A Roster is a recipe with those that take part in it.
@@ -97,7 +110,7 @@ type Entry struct {
 	// the node that is in the list: that of an element or a lock's contender.
 	Contender
 
-	// State is "leads" or "waits" in an election; "member"; "owned" or "free" for a shard;
+	// State is "leads" or "waits" in an election; "runs" or "waits" for a cron job; "member"; "owned" or "free" for a shard;
 	// "holds" or "waits" for permits; "taken" or "waits" for an element; "inside", "waits",
 	// "left" or "died" at a barrier; "shut".
 	State string

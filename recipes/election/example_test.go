@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/recipes/election"
+	"github.com/holdfast-go/holdfast/zkio"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
@@ -99,4 +100,30 @@ func ExampleElection_Observe() {
 	// there is a leader: false
 	// the leader is 10.0.0.7:8080
 	// it says: report 17 is due
+}
+
+// A leader writes to ZooKeeper only while it leads, however late the write arrives.
+func ExampleLeadership_Guard() {
+	m, done := connect()
+	defer done()
+	ctx := context.Background()
+	e, err := election.New(m, "reports", election.Options{ID: "10.0.0.7:8080"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	l, err := e.Campaign(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	next := zkio.CreateOp("/next-report", []byte("17"), nil)
+	_, err = l.Guard(ctx, next)
+	fmt.Println("leading:", err)
+	if err := l.Resign(ctx); err != nil {
+		log.Fatal(err)
+	}
+	_, err = l.Guard(ctx, next)
+	fmt.Println("resigned:", errors.Is(err, election.ErrResigned))
+	// Output:
+	// leading: <nil>
+	// resigned: true
 }

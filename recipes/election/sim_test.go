@@ -45,7 +45,7 @@ func TestSim(t *testing.T) {
 		told.Go(func() { judge.observe(leaders) })
 
 		w.Harm(4+w.N(8), 2*time.Second, judge.nodes)
-		w.Srv.Faults().Clear()
+		w.Heal()
 		stop()
 		all.Wait()
 

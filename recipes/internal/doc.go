@@ -6,7 +6,7 @@
 //	                       your goroutine
 //	                             │ Take, Enter, Join, Lock, …; a ctx to give up by
 //	                             ▼
-//	the recipe: barrier, election, members, queue, semaphore, shards
+//	the recipe: barrier, cron, election, members, queue, semaphore, shards
 //	   │ one question                  │ a wait                   │ something had
 //	   ▼                               ▼                          ▼
 //	access: Do, Ask, Tell  ◄──────  look.Loop  ◄─── bell       own.Keeper ─► own.Node
@@ -34,7 +34,7 @@
 //
 // What a recipe brings is the rest: which nodes there are, what a transaction of its own makes of
 // them, and what becomes of one whose answer was lost. That differs from recipe to recipe, as its
-// doc.go says under "Nodes". Locks serve where processes queue: election is a lock with a record,
+// doc.go says under "Nodes". Locks serve where processes queue: election and cron are locks with a record,
 // shards has a lock for each shard and a group of members, semaphore and queue have one for the
 // line of those that wait.
 //

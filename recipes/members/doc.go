@@ -36,7 +36,7 @@
 // that write is refused, and the packet is sent again after another write, which makes it. If
 // the group is full, a look at each member follows, which tells whether others came first, and
 // the deletion. To leave costs one write. While it is a member, a process sends a write
-// every sixth of the session timeout, which it shares with all its locks. For watchers see
+// every seventh of the session timeout, which it shares with all its locks. For watchers see
 // [Group.Watch]: with n watchers, one who joins causes 2n requests. So groups are limited
 // to [MaxMembers], and a member's data to [MaxData]. Data that change more than now and
 // then belong elsewhere.

@@ -67,3 +67,39 @@ func Example() {
 	// 1 members
 	//   worker-2 at 10.0.0.2:8080
 }
+
+// A member tells the others something new about itself. A process that is no member reads it.
+func ExampleMember_Set() {
+	server := zktest.NewServer(zktest.Config{Logger: slog.New(slog.DiscardHandler)})
+	defer server.Close()
+	m, err := manager.Open(context.Background(), manager.Config{
+		Servers: []string{"embedded"}, Dialer: server.Dial, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer m.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+
+	group, err := members.New(m, "workers")
+	if err != nil {
+		log.Fatal(err)
+	}
+	worker, err := group.Join(ctx, "worker-1", []byte("idle"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := worker.Set(ctx, []byte("busy")); err != nil {
+		log.Fatal(err)
+	}
+	all, err := group.List(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, member := range all {
+		fmt.Printf("%s is %s\n", member.ID, member.Data)
+	}
+	// Output:
+	// worker-1 is busy
+}

@@ -91,3 +91,40 @@ func ExampleQueue_Run() {
 	// to Eve
 	// holdfast: run "mails": context canceled
 }
+
+// An element that fails too often is buried, and waits for a person who looks at it.
+func ExampleQueue_Dead() {
+	ctx := context.Background()
+	m, stop := connect(ctx)
+	defer stop()
+	q, err := queue.New(m, "mails", queue.Options{MaxAttempts: 2})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := q.Offer(ctx, []byte("to nowhere")); err != nil {
+		log.Fatal(err)
+	}
+	for range 2 {
+		e, err := q.Take(ctx)
+		if err != nil {
+			log.Fatal(err)
+		}
+		if err := e.Return(ctx); err != nil {
+			log.Fatal(err)
+		}
+	}
+	_, err = q.Poll(ctx)
+	fmt.Println("empty:", errors.Is(err, queue.ErrEmpty))
+	for dead, err := range q.Dead(ctx) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Printf("%s: %v\n", dead.Data, q.Requeue(ctx, dead.Name)) // or Drop
+	}
+	data, err := q.Poll(ctx)
+	fmt.Printf("%s %v\n", data, err)
+	// Output:
+	// empty: true
+	// to nowhere: <nil>
+	// to nowhere <nil>
+}

@@ -49,7 +49,7 @@ func TestSim(t *testing.T) {
 		w.Harm(8+w.N(8), time.Second, j.deletable)
 		end()
 		producing.Wait()
-		w.Srv.Faults().Clear()
+		w.Heal()
 		last := w.Process("last")
 		drained := make(chan struct{})
 		go func() {

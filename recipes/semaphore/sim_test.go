@@ -144,7 +144,7 @@ func simulate(w *recipetest.World) *history {
 	steady := newUser(must(New(w.Steady("steady"), "db", Options{})), w.Cluster, nil)
 	wg.Go(func() {
 		for ctx.Err() == nil {
-			steady.waitNoLongerThan(w, h, recipetest.SessionTimeout/2)
+			steady.waitNoLongerThan(w, h, recipetest.SessionTimeout/2+w.Outage())
 			w.Pause(ctx, time.Second)
 		}
 	})
@@ -176,7 +176,7 @@ func simulate(w *recipetest.World) *history {
 	})
 	stop()
 	wg.Wait()
-	w.Srv.Faults().Clear()
+	w.Heal()
 	synctest.Wait()
 	n := must(first.State(t.Context())).Permits
 	p := first.lock(n)
@@ -185,7 +185,7 @@ func simulate(w *recipetest.World) *history {
 	return h
 }
 
-// waitNoLongerThan acquires a permit and gives it back. No fault strikes this process. So the
+// waitNoLongerThan acquires a permit and gives it back. It is a steady process's. So the
 // seed fails if permits are free for longer than limit, and no process takes any in turn, while it
 // waits. That others take permits out of turn is no excuse: it can do so itself.
 func (u user) waitNoLongerThan(w *recipetest.World, h *history, limit time.Duration) {

@@ -60,7 +60,7 @@
 // # Cost
 //
 // To take a shard and to give it up costs what that costs for a lock, a write each and a
-// list. While it owns shards, a process sends what one lock costs it: a write every sixth
+// list. While it owns shards, a process sends what one lock costs it: a write every seventh
 // of the session timeout. The group costs what package members says. To compute who has
 // what takes time in proportion to N × M: 200 shards among 10 processes about a
 // millisecond, [MaxShards] among 100 some tens. After each change of the group a process looks

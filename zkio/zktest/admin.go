@@ -80,7 +80,7 @@ func (s *Server) DeleteAll(path string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var nodes []*znode
-	for p, n := range s.lead.tree.nodes {
+	for p, n := range s.tree.nodes {
 		if p == path || strings.HasPrefix(p, path+"/") {
 			nodes = append(nodes, n)
 		}
@@ -100,7 +100,7 @@ func (s *Server) DeleteAll(path string) error {
 // only be raised. It changes the node's Cversion.
 func (s *Server) SetSequence(path string, next int32) error {
 	return s.administer("set the sequence of", path, 0, func(tx *txn) Code {
-		n := s.lead.tree.node(path)
+		n := s.tree.node(path)
 		switch {
 		case n == nil:
 			return CodeNoNode
@@ -123,6 +123,6 @@ func (s *Server) ExpireSession(session int64) bool {
 	if sess == nil {
 		return false
 	}
-	s.expire(sess, true)
+	s.commit(s.expire(sess, true))
 	return true
 }

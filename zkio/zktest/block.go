@@ -74,7 +74,7 @@ func (fs *Faults) block(kind FaultKind, session int64) *Block {
 }
 
 // blockSession applies the session's Blocks to c, its new connection. The caller
-// holds Server.mu.
+// holds service.mu.
 func (fs *Faults) blockSession(c *conn, session int64) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()

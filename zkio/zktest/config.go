@@ -55,6 +55,9 @@ type Config struct {
 	// zookeeper.DigestAuthenticationProvider.superDigest. Empty means none.
 	SuperDigest string
 
+	// Quirks have the server behave as one that only speaks ZooKeeper's protocol.
+	Quirks Quirks
+
 	// Logger gets a message when the server begins to listen, which says that
 	// it is for development and tests, and a warning for each connection that
 	// the server drops. The default is slog.Default().

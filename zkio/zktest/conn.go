@@ -33,15 +33,16 @@ type conn struct {
 
 	serial uint64 // numbers connections in the order of their creation; set before the goroutines start
 
-	// Server.mu protects these.
-	lag     *Lag     // whose view serves it; nil: the lead
+	// service.mu protects these.
+	lag     *Lag     // whose view serves it; nil: the server's
 	session *session // nil before the handshake, and once the server is done with the connection
-	sid     int64    // the session's id; written once, by the reader, which may read it without Server.mu
+	sid     int64    // the session's id; written once, before the reader goes on, which reads it without service.mu
 	who     []id     // the ids that the client has proved
 	watches map[string]watching
+	busy    bool // the connect request waits for the leader
 	gone    bool // the server is done with the connection, and executes nothing that still arrives
 
-	// mu protects the rest. It may be locked while Server.mu is held, and no
+	// mu protects the rest. It may be locked while service.mu is held, and no
 	// other mutex is locked while it is held.
 	mu        sync.Mutex
 	cond      sync.Cond // signals changes of the fields below
@@ -75,15 +76,12 @@ func newConn(s *Server, nc net.Conn) *conn {
 	return c
 }
 
-// address returns the address that the client connected to.
-func (c *conn) address() string { return c.nc.LocalAddr().String() }
-
-// view returns the view that serves the client. The caller holds Server.mu.
+// view returns the view that serves the client. The caller holds service.mu.
 func (c *conn) view() *view {
 	if c.lag != nil {
 		return &c.lag.view
 	}
-	return &c.srv.lead
+	return &c.srv.view
 }
 
 // send queues frame.

@@ -10,7 +10,8 @@
 // four-letter words. Clients connect by TCP ([Server.Listen], [Server.Serve]) or
 // in memory ([Server.Dial]).
 //
-// It is a single server, in memory, without a quorum, and nothing survives its
+// A [Server] is alone, or one of an [Ensemble], whose servers can be cut off from each other, be
+// slow, paused or stopped, and elect leaders. All of it is in memory, and nothing survives its
 // Close. It is not for production. See [Server.Stop] for an interruption.
 //
 // # Virtual time
@@ -53,8 +54,7 @@
 //   - end a session: [Server.ExpireSession];
 //   - be away for a time or restart, in a new epoch but with all data:
 //     [Server.Stop], [Server.Start], [Server.Restart];
-//   - answer some clients like a follower that lags behind: [Faults.Lag],
-//     [Faults.LagServer];
+//   - answer some clients like a follower that lags behind: [Faults.Lag];
 //   - execute requests of several sessions, or deliver answers, in an order that
 //     the test chooses: [Faults.BlockRequests], [Faults.BlockReplies].
 //
@@ -77,9 +77,7 @@
 //	synctest.Wait()
 //
 // A Lag with a bound of a few transactions, or one advanced at random by
-// [Lag.Advance], adds stale reads and late watches. Clients with several
-// addresses, one of them with a [Faults.LagServer], meet a server that refuses
-// them because they have seen more than it has.
+// [Lag.Advance], adds stale reads and late watches.
 //
 // # Fidelity
 //

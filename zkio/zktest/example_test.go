@@ -56,6 +56,34 @@ func connect(srv *zktest.Server) (conn *zk.Conn, stop func(), err error) {
 	}, err
 }
 
+// A follower that is cut off from its leader answers from what it knows.
+func ExampleEnsemble() {
+	e := zktest.NewEnsemble(zktest.EnsembleConfig{})
+	defer e.Close()
+	leader, follower := e.Server(e.Leader()), 1
+	conn, stop, err := connect(e.Server(follower))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer stop()
+	exists := func(when string) {
+		there, _, err := conn.Exists("/task")
+		fmt.Println(when, there, err)
+	}
+	exists("before:")
+	e.Isolate(follower)
+	fmt.Println("created:", leader.Create("/task", nil))
+	exists("cut off:")
+	e.Heal()
+	exists("healed:")
+	// Output:
+	// before: false <nil>
+	// created: <nil>
+	// cut off: false <nil>
+	// healed: true <nil>
+}
+
 // The server can lose an answer whenever a test needs it to. The client cannot know
 // that its node was created.
 func ExampleFaults_DropReply() {
@@ -130,6 +158,98 @@ func ExampleFaults_Lag() {
 	// false <nil>
 	// true <nil>
 	// stale answers: 1
+}
+
+// A test ends a session, as ZooKeeper does with that of a process it has not heard from.
+func ExampleServer_ExpireSession() {
+	srv := zktest.NewServer(zktest.Config{})
+	defer srv.Close()
+	conn, stop, err := connect(srv)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer stop()
+	_, err = conn.Create("/worker", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+	fmt.Println(srv.Exists("/worker"), err)
+
+	fmt.Println("expired:", srv.ExpireSession(srv.Sessions()[0].ID))
+	fmt.Println(srv.Exists("/worker"))
+	// Output:
+	// true <nil>
+	// expired: true
+	// false
+}
+
+// The server refuses a request with any error that ZooKeeper has.
+func ExampleFaults_FailRequest() {
+	srv := zktest.NewServer(zktest.Config{})
+	defer srv.Close()
+	conn, stop, err := connect(srv)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer stop()
+
+	denied := srv.Faults().FailRequest(zktest.Match{Op: zktest.OpCreate, Times: zktest.Every}, zktest.CodeNoAuth)
+	_, err = conn.Create("/task", nil, 0, zk.WorldACL(zk.PermAll))
+	fmt.Println(err)
+	denied.Remove()
+	_, err = conn.Create("/task", nil, 0, zk.WorldACL(zk.PermAll))
+	fmt.Println(err)
+	// Output:
+	// zk: not authenticated
+	// <nil>
+}
+
+// While answers are held back, a test can look at what the program does without them.
+func ExampleFaults_BlockReplies() {
+	srv := zktest.NewServer(zktest.Config{})
+	defer srv.Close()
+	conn, stop, err := connect(srv)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer stop()
+	_, _ = conn.Sync("/") // there is a session now
+
+	block := srv.Faults().BlockReplies(conn.SessionID())
+	created := make(chan error)
+	go func() {
+		_, err := conn.Create("/task", nil, 0, zk.WorldACL(zk.PermAll))
+		created <- err
+	}()
+	<-block.Hit()
+	fmt.Println("the node is there, and its creator does not know:", srv.Exists("/task"))
+	block.Remove()
+	fmt.Println(<-created)
+	// Output:
+	// the node is there, and its creator does not know: true
+	// <nil>
+}
+
+// A server that was restarted has lost its connections, and neither nodes nor sessions.
+func ExampleServer_Restart() {
+	srv := zktest.NewServer(zktest.Config{})
+	defer srv.Close()
+	conn, stop, err := connect(srv)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer stop()
+	_, err = conn.Create("/worker", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	session := conn.SessionID()
+	srv.Restart()
+	fmt.Println(srv.Nodes(), srv.Sessions()[0].ID == session)
+	// Output:
+	// [/worker] true
 }
 
 // TestVirtualTime is the example in the package documentation.

@@ -13,7 +13,7 @@ const noBucket = -1
 
 // An expiryQueue sorts sessions by the tick at which they expire. However many
 // sessions there are, touching one is cheap: it moves to another bucket, and most
-// often stays in its own. Server.mu protects all of it.
+// often stays in its own. service.mu protects all of it.
 type expiryQueue struct {
 	buckets map[int64]map[*session]struct{} // by tick since the server's start; no bucket is empty
 }
@@ -73,7 +73,7 @@ func (q *expiryQueue) due(tick int64) []*session {
 
 // touch records a sign of life of sess's client. The session then expires at the
 // first tick after now + timeout: never early, and at most one tick late.
-func (s *Server) touch(sess *session) {
+func (s *service) touch(sess *session) {
 	now := time.Now()
 	sess.touched = now
 	s.expiry.move(sess, int64((now.Sub(s.started)+sess.timeout)/s.cfg.TickTime)+1)
@@ -81,7 +81,7 @@ func (s *Server) touch(sess *session) {
 }
 
 // tickTime returns the time of a tick.
-func (s *Server) tickTime(tick int64) time.Time {
+func (s *service) tickTime(tick int64) time.Time {
 	return s.started.Add(time.Duration(tick) * s.cfg.TickTime)
 }
 
@@ -95,17 +95,24 @@ type Expiry struct {
 	Forced     bool          // ended by ExpireSession
 }
 
-// expire ends sess. The caller holds s.mu.
-func (s *Server) expire(sess *session, forced bool) {
-	s.expired = append(s.expired, Expiry{
+// expire ends sess, if it is not over. The caller holds s.mu, and commits the transaction.
+func (s *service) expire(sess *session, forced bool) *txn {
+	if sess.over {
+		return nil
+	}
+	e := Expiry{
 		Session:    sess.id,
 		Timeout:    sess.timeout,
 		LastTouch:  sess.touched,
 		At:         time.Now(),
-		Ephemerals: len(s.lead.tree.ephemerals[sess.id]),
+		Ephemerals: len(s.tree.ephemerals[sess.id]),
 		Forced:     forced,
-	})
-	s.endSession(sess, false)
+	}
+	s.expired = append(s.expired, e)
+	if s.onExpire != nil {
+		s.onExpire(e)
+	}
+	return s.endSession(sess)
 }
 
 // clockLoop is the server's clock, one goroutine for the server's whole life. It
@@ -113,13 +120,17 @@ func (s *Server) expire(sess *session, forced bool) {
 // to live is over. It sleeps until there may be something to do. Without sessions
 // and such nodes it has no timer, so that synctest can report a test in virtual
 // time whose goroutines are all blocked.
-func (s *Server) clockLoop() {
+func (s *service) clockLoop() {
 	defer s.wg.Done()
 	for {
 		now := time.Now()
 		s.mu.Lock()
-		for _, sess := range s.expiry.due(int64(now.Sub(s.started) / s.cfg.TickTime)) {
-			s.expire(sess, false)
+		s.attend(now)
+		if s.hasLeader() {
+			for _, sess := range s.expiry.due(int64(now.Sub(s.started) / s.cfg.TickTime)) {
+				sess.closing = true
+				s.leader.propose(nil, func() *txn { return s.expire(sess, false) })
+			}
 		}
 		if !s.sweepAt.IsZero() && !now.Before(s.sweepAt) {
 			s.sweep()
@@ -127,8 +138,11 @@ func (s *Server) clockLoop() {
 		}
 		s.wakeAt = time.Time{}
 		s.scheduleSweep()
-		if tick, ok := s.expiry.first(); ok {
+		if tick, ok := s.expiry.first(); ok && s.hasLeader() {
 			s.alarm(s.tickTime(tick))
+		}
+		if len(s.agenda) > 0 {
+			s.alarm(s.agenda[0].at)
 		}
 		wake := s.wakeAt
 		select {
@@ -151,7 +165,7 @@ func (s *Server) clockLoop() {
 }
 
 // alarm makes the clock wake at the given time or earlier. The caller holds s.mu.
-func (s *Server) alarm(at time.Time) {
+func (s *service) alarm(at time.Time) {
 	if !s.wakeAt.IsZero() && !at.Before(s.wakeAt) {
 		return
 	}
@@ -164,8 +178,8 @@ func (s *Server) alarm(at time.Time) {
 
 // scheduleSweep makes the clock call sweep at the next multiple of the interval
 // if there are containers or nodes with a time to live. The caller holds s.mu.
-func (s *Server) scheduleSweep() {
-	if s.stopped || len(s.lead.tree.containers)+len(s.lead.tree.mortals) == 0 {
+func (s *service) scheduleSweep() {
+	if !s.hasLeader() || len(s.tree.containers)+len(s.tree.mortals) == 0 {
 		return
 	}
 	if s.sweepAt.IsZero() {
@@ -178,10 +192,17 @@ func (s *Server) scheduleSweep() {
 // sweep deletes idle containers and nodes whose time to live is over, each in a
 // transaction of its own. A parent that loses its last child this way waits for
 // the next sweep.
-func (s *Server) sweep() {
-	for _, n := range append(s.lead.tree.idleContainers(), s.lead.tree.expired(time.Now().UnixMilli())...) {
-		tx := s.begin(administrator, 0)
-		tx.remove(n)
-		s.commit(tx)
+func (s *service) sweep() {
+	if !s.hasLeader() {
+		return
+	}
+	for _, n := range append(s.tree.idleContainers(), s.tree.expired(time.Now().UnixMilli())...) {
+		s.leader.propose(nil, func() *txn {
+			tx := s.begin(administrator, 0)
+			if s.tree.node(n.path) == n && len(n.children) == 0 {
+				tx.remove(n)
+			}
+			return tx
+		})
 	}
 }

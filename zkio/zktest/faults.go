@@ -85,7 +85,7 @@ type Faults struct {
 	blockedRequests, blockedReplies atomic.Int64 // hits of all Blocks
 
 	// mu protects the rest, and the fields of every Fault. It may be locked
-	// while Server.mu is held; only a conn's mu is locked while it is held.
+	// while service.mu is held; only a conn's mu is locked while it is held.
 	mu       sync.Mutex
 	requests []*Fault // drop, swallow, delay
 	holes    []*Fault
@@ -374,7 +374,7 @@ func (fs *Faults) CutAll() int {
 	return n
 }
 
-// cutLocked cuts c. The caller holds Server.mu.
+// cutLocked cuts c. The caller holds service.mu.
 func (fs *Faults) cutLocked(c *conn) {
 	fs.srv.detach(c)
 	c.abort()
@@ -410,7 +410,7 @@ func (fs *Faults) BlackholeAll() *Fault {
 }
 
 // blackhole sets up f for the existing connections that into selects and the new
-// ones that f's fields select. It holds Server.mu, under which connections get
+// ones that f's fields select. It holds service.mu, under which connections get
 // their sessions, so that none slips through in between.
 func (fs *Faults) blackhole(f *Fault, into func(*conn) bool) *Fault {
 	f.faults, f.hit = fs, make(chan struct{})
@@ -460,7 +460,7 @@ func (fs *Faults) RefuseFor(d time.Duration) *Fault {
 }
 
 // admit reports whether the new connection c is accepted, and mutes it if it
-// falls into a blackhole. The caller holds Server.mu.
+// falls into a blackhole. The caller holds service.mu.
 func (fs *Faults) admit(c *conn) bool {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()

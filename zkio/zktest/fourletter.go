@@ -19,7 +19,7 @@ const serverVersion = "3.8.0-zktest, built on 01/01/2000 00:00 UTC"
 
 // A word is a four-letter word: a monitoring command, which a client sends
 // where a frame's length is due. (Read as a length, all of them are too large.)
-// It writes its answer; the caller holds Server.mu.
+// It writes its answer; the caller holds service.mu.
 type word func(s *Server, w io.Writer)
 
 var words = map[string]word{
@@ -70,6 +70,9 @@ func (s *Server) fourLetters(input []byte) (answer string, ok bool) {
 		s.traceMask = int64(binary.BigEndian.Uint64(input[4:]))
 	}
 	var b strings.Builder
+	if s.role == looking && name != "ruok" {
+		return "This ZooKeeper instance is not currently serving requests\n", true
+	}
 	write(s, &b)
 	return b.String(), true
 }
@@ -107,13 +110,26 @@ func (s *Server) writeStats(w io.Writer) {
 
 // writeCounts writes the end of srvr and stat. Latencies are not measured.
 func (s *Server) writeCounts(w io.Writer) {
-	fmt.Fprintf(w, "Latency min/avg/max: 0/0.0/0\nReceived: %d\nSent: %d\nConnections: %d\nOutstanding: 0\nZxid: %s\nMode: standalone\nNode count: %d\n",
-		s.received, s.received, len(s.conns), hex(s.lead.tree.zxid), s.nodeCount())
+	fmt.Fprintf(w, "Latency min/avg/max: 0/0.0/0\nReceived: %d\nSent: %d\nConnections: %d\nOutstanding: 0\nZxid: %s\nMode: %s\nNode count: %d\n",
+		s.received, s.received, len(s.conns), hex(s.view.tree.zxid), s.mode(), s.nodeCount())
+}
+
+// mode returns what the server is in its ensemble.
+func (s *Server) mode() string {
+	switch {
+	case len(s.servers) == 1:
+		return "standalone"
+	case s.role == leading:
+		return "leader"
+	case s.observer:
+		return "observer"
+	}
+	return "follower"
 }
 
 // nodeCount counts the root twice, as the real server does, where it has two
 // names.
-func (s *Server) nodeCount() int { return len(s.lead.tree.nodes) + 1 }
+func (s *Server) nodeCount() int { return len(s.tree.nodes) + 1 }
 
 func (s *Server) writeMonitor(w io.Writer) {
 	watches, ephemerals := 0, 0
@@ -123,7 +139,7 @@ func (s *Server) writeMonitor(w io.Writer) {
 			watches += n
 		}
 	}
-	for _, own := range s.lead.tree.ephemerals {
+	for _, own := range s.tree.ephemerals {
 		ephemerals += len(own)
 	}
 	for _, line := range []struct {
@@ -131,7 +147,7 @@ func (s *Server) writeMonitor(w io.Writer) {
 		value any
 	}{
 		{"version", serverVersion},
-		{"server_state", "standalone"},
+		{"server_state", s.mode()},
 		{"ephemerals_count", ephemerals},
 		{"num_alive_connections", len(s.conns)},
 		{"avg_latency", "0.0"},
@@ -161,11 +177,11 @@ func (s *Server) writeDump(w io.Writer) {
 			fmt.Fprintf(w, "\t%s\n", hex(sess.id))
 		}
 	}
-	ephemerals := s.lead.tree.ephemerals
+	ephemerals := s.tree.ephemerals
 	fmt.Fprintf(w, "ephemeral nodes dump:\nSessions with Ephemerals (%d):\n", len(ephemerals))
 	for _, id := range slices.Sorted(maps.Keys(ephemerals)) {
 		fmt.Fprintf(w, "%s:\n", hex(id))
-		for _, n := range s.lead.tree.owned(id) {
+		for _, n := range s.tree.owned(id) {
 			fmt.Fprintf(w, "\t%s\n", n.path)
 		}
 	}

@@ -69,7 +69,7 @@ func checkView(t testing.TB, s *Server, v *view) {
 			if _, ok := v.tree.ephemerals[n.owner][n]; !ok {
 				t.Errorf("%s: not among its session's nodes", n.path)
 			}
-			if v == &s.lead && s.sessions[n.owner] == nil {
+			if v == &s.view && s.sessions[n.owner] == nil {
 				t.Errorf("%s: its session is over", n.path)
 			}
 			if len(n.children) > 0 {
@@ -471,7 +471,7 @@ func multiFailed(c *conn) bool {
 func dump(s *Server) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return dumpTree(s.lead.tree)
+	return dumpTree(s.tree)
 }
 
 func dumpTree(t *tree) string {

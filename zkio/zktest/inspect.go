@@ -16,8 +16,8 @@ import (
 func (s *Server) Nodes() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	paths := make([]string, 0, len(s.lead.tree.nodes))
-	for path := range s.lead.tree.nodes {
+	paths := make([]string, 0, len(s.tree.nodes))
+	for path := range s.tree.nodes {
 		if path != "/" && path != "/zookeeper" && !strings.HasPrefix(path, "/zookeeper/") {
 			paths = append(paths, path)
 		}
@@ -31,7 +31,7 @@ func (s *Server) Nodes() []string {
 func (s *Server) Children(path string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := s.lead.tree.node(path)
+	n := s.tree.node(path)
 	if n == nil {
 		return nil
 	}
@@ -44,7 +44,7 @@ func (s *Server) Children(path string) []string {
 func (s *Server) Exists(path string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.lead.tree.node(path) != nil
+	return s.tree.node(path) != nil
 }
 
 // Get returns a copy of the data and the Stat of the node at path, and whether
@@ -52,7 +52,7 @@ func (s *Server) Exists(path string) bool {
 func (s *Server) Get(path string) (data []byte, stat Stat, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := s.lead.tree.node(path)
+	n := s.tree.node(path)
 	if n == nil {
 		return nil, Stat{}, false
 	}
@@ -64,7 +64,7 @@ func (s *Server) Get(path string) (data []byte, stat Stat, ok bool) {
 func (s *Server) Zxid() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.lead.tree.zxid
+	return s.tree.zxid
 }
 
 // A SessionInfo describes a live session.
@@ -75,6 +75,7 @@ type SessionInfo struct {
 	LastTouch  time.Time // the client's last sign of life
 	Expires    time.Time // when it ends without a further sign of life; zero while the server is stopped
 	Ephemerals []string  // paths of its nodes, in the order of their creation
+	Server     int       // the number of the server at which it was last opened or resumed
 }
 
 // Sessions returns the live sessions in the order of their creation.
@@ -86,13 +87,14 @@ func (s *Server) Sessions() []SessionInfo {
 		info := SessionInfo{
 			ID:        sess.id,
 			Timeout:   sess.timeout,
-			Connected: sess.conn != nil,
+			Connected: len(sess.conns) > 0,
 			LastTouch: sess.touched,
+			Server:    sess.owner.number,
 		}
 		if sess.bucket != noBucket {
 			info.Expires = s.tickTime(sess.bucket)
 		}
-		for _, n := range s.lead.tree.owned(sess.id) {
+		for _, n := range s.tree.owned(sess.id) {
 			info.Ephemerals = append(info.Ephemerals, n.path)
 		}
 		infos = append(infos, info)

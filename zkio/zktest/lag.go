@@ -5,7 +5,7 @@ package zktest
 import "slices"
 
 // A Lag serves some clients like a follower that has not yet learned of the
-// latest transactions; see [Faults.Lag] and [Faults.LagServer]. Its clients read
+// latest transactions; see [Faults.Lag]. Its clients read
 // old data and their watches fire late, but what they see is always a state that
 // existed, and it never goes back:
 //
@@ -28,10 +28,9 @@ type Lag struct {
 	// The clients that it serves.
 	all      bool
 	sessions []int64
-	address  string
 	behind   int // the largest number of pending transactions; negative: any
 
-	// Server.mu protects the rest.
+	// service.mu protects the rest.
 	view    view
 	hits    int
 	removed bool
@@ -46,42 +45,28 @@ type Lag struct {
 // If several Lags select a client, the latest serves it. The one before catches
 // up when it loses the client.
 func (fs *Faults) Lag(behind int, sessions ...int64) *Lag {
-	return fs.lag(&Lag{behind: behind, sessions: sessions, all: len(sessions) == 0})
-}
-
-// LagServer is like Lag, for all clients that have connected or will connect to
-// an address: the one passed to [Server.Dial], or returned by [Server.Listen].
-// A client with several addresses can thus be refused by one of them and turn to
-// the next.
-func (fs *Faults) LagServer(behind int, address string) *Lag {
-	return fs.lag(&Lag{behind: behind, address: address})
-}
-
-func (fs *Faults) lag(l *Lag) *Lag {
+	l := &Lag{behind: behind, sessions: sessions, all: len(sessions) == 0}
 	s := fs.srv
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l.srv, l.hit = s, make(chan struct{})
-	l.view = view{tree: s.lead.tree.clone(), watches: newWatchTable()}
+	l.view = view{tree: s.view.tree.clone(), watches: newWatchTable()}
 	s.lags = append(s.lags, l)
 	for _, c := range s.connections() {
-		if c.session != nil && l.serves(c.sid, c.address()) {
+		if c.session != nil && l.serves(c.sid) {
 			s.move(c, l)
 		}
 	}
 	return l
 }
 
-// serves reports whether l serves a session on a connection to an address.
-func (l *Lag) serves(session int64, address string) bool {
-	return l.all || slices.Contains(l.sessions, session) || l.address != "" && l.address == address
-}
+// serves reports whether l serves a session.
+func (l *Lag) serves(session int64) bool { return l.all || slices.Contains(l.sessions, session) }
 
-// lagOf returns the Lag that serves a session on a connection to an address,
-// or nil. The caller holds s.mu.
-func (s *Server) lagOf(session int64, address string) *Lag {
+// lagOf returns the Lag that serves a session, or nil. The caller holds s.mu.
+func (s *Server) lagOf(session int64) *Lag {
 	for _, l := range slices.Backward(s.lags) {
-		if l.serves(session, address) {
+		if l.serves(session) {
 			return l
 		}
 	}
@@ -105,7 +90,7 @@ func (s *Server) move(c *conn, l *Lag) {
 }
 
 // count counts a request that was answered from the past. A nil Lag is the lead.
-// The caller holds Server.mu.
+// The caller holds service.mu.
 func (l *Lag) count(op Op) {
 	if l == nil || len(l.view.pending) == 0 || op == OpPing {
 		return
@@ -143,7 +128,7 @@ func (l *Lag) Advance(n int) int {
 	l.srv.mu.Lock()
 	defer l.srv.mu.Unlock()
 	n = max(0, min(n, len(l.view.pending)))
-	l.srv.advance(&l.view, n)
+	l.view.advance(n)
 	return n
 }
 
@@ -151,7 +136,7 @@ func (l *Lag) Advance(n int) int {
 func (l *Lag) CatchUp() {
 	l.srv.mu.Lock()
 	defer l.srv.mu.Unlock()
-	l.srv.advance(&l.view, len(l.view.pending))
+	l.view.advance(len(l.view.pending))
 }
 
 // Remove catches up and ends the fault: its clients see the current state from
@@ -168,7 +153,7 @@ func (l *Lag) removeLocked() {
 		return
 	}
 	l.removed = true
-	s.advance(&l.view, len(l.view.pending))
+	l.view.advance(len(l.view.pending))
 	for _, c := range s.connections() {
 		if c.lag == l {
 			s.move(c, nil)

@@ -15,16 +15,8 @@ func (s *Server) read(c *conn, op Op, r *jute.Reader, out *reply) Code {
 	switch op {
 	case OpPing:
 		return CodeOK
-	case OpSync:
-		path, err := readPath(r)
-		if err != CodeOK {
-			return err
-		}
-		s.catchUp(c)
-		out.b = jute.AppendString(out.b, path)
-		return CodeOK
 	case OpExists:
-		return v.exists(c, r, out)
+		return v.exists(c, r, out, s.cfg.Quirks.ExistsTakesRead)
 	case OpGetData, OpGetChildren, OpGetChildren2:
 		path, err := readPath(r)
 		watch := r.Bool()
@@ -41,7 +33,7 @@ func (s *Server) read(c *conn, op Op, r *jute.Reader, out *reply) Code {
 	case OpGetAllChildrenNumber:
 		return v.getAllChildrenNumber(c, r, out)
 	case OpSetWatches, OpSetWatches2:
-		return v.setWatches(c, op, r)
+		return v.setWatches(c, op, r, &s.cfg.Quirks)
 	case OpAddWatch:
 		return v.addWatch(c, r, out)
 	case OpCheckWatches, OpRemoveWatches:
@@ -53,9 +45,9 @@ func (s *Server) read(c *conn, op Op, r *jute.Reader, out *reply) Code {
 	return CodeUnimplemented
 }
 
-// exists needs no permission. Its watch is set even if there is no node, and
-// then fires when the node is created.
-func (v *view) exists(c *conn, r *jute.Reader, out *reply) Code {
+// exists needs no permission, unless takesRead. Its watch is set even if there is no
+// node, and then fires when the node is created.
+func (v *view) exists(c *conn, r *jute.Reader, out *reply, takesRead bool) Code {
 	path, err := readPath(r)
 	watch := r.Bool()
 	if err != CodeOK || r.Err() != nil {
@@ -63,6 +55,9 @@ func (v *view) exists(c *conn, r *jute.Reader, out *reply) Code {
 	}
 	if strings.IndexByte(path, 0) >= 0 {
 		return CodeBadArguments
+	}
+	if _, code := v.readable(c, path); takesRead && code == CodeNoAuth {
+		return CodeNoAuth
 	}
 	if watch {
 		v.watches.set(c, path, dataSide, oneShot)

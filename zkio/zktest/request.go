@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/jute"
@@ -75,40 +76,85 @@ func (s *Server) connect(c *conn, req connectRequest) error {
 	}
 	s.requests[OpConnect]++
 	s.received++
-	c.lag = s.lagOf(req.session, c.address())
+	if s.role == looking {
+		return errNotServing
+	}
+	c.lag = s.lagOf(req.session)
 	if last := c.view().tree.zxid; req.lastZxid > last {
 		// The client has seen later transactions, of another server or of a
 		// follower's leader. It gets no answer.
 		return fmt.Errorf("client has seen zxid %s, the last one here is %s", hex(req.lastZxid), hex(last))
 	}
 	timeout := s.cfg.negotiate(req.timeout)
-	sess := s.sessions[req.session]
-	if sess != nil && sess.conn != nil {
+	if sess := s.sessions[req.session]; sess != nil {
 		// The session moves to this connection. As in the real server, this
-		// happens before the password is checked.
-		old := sess.conn
-		s.detach(old)
-		old.finish()
+		// happens before the password is checked. Another server notices when
+		// the client makes a request there that takes the leader.
+		for _, old := range slices.Clone(sess.conns) {
+			if old.srv == s {
+				s.detach(old)
+				old.finish()
+			}
+		}
 	}
 	switch {
-	case req.session == 0:
-		sess = s.openSession(timeout)
-		s.catchUp(c) // to the beginning of the session
-	case sess != nil && bytes.Equal(req.password, s.password(sess.id)):
-		sess.timeout = timeout
-		s.touch(sess)
+	case req.session == 0, s.cfg.Quirks.NoResume:
+		s.toLeader(func(l *Server) {
+			l.propose(nil, func() *txn {
+				sess, tx := s.openSession(timeout)
+				tx.by, tx.answer = s, func() {
+					s.catchUp(c) // to the beginning of the session
+					s.welcome(c, req, sess, timeout, plan)
+				}
+				return tx
+			})
+		})
+	case bytes.Equal(req.password, s.password(req.session)): // only the leader knows whether it is over
+		s.toLeader(func(l *Server) {
+			sess := s.sessions[req.session]
+			if sess != nil && sess.closing {
+				sess = nil
+			}
+			if sess != nil {
+				sess.timeout, sess.owner = timeout, s
+				l.hear(sess)
+			}
+			s.fromLeader(func() { s.welcome(c, req, sess, timeout, plan) })
+		})
 	default:
-		sess = nil
+		s.welcome(c, req, nil, timeout, plan)
 	}
+	if c.session == nil && !c.gone { // the answer comes from the leader, and what follows waits
+		c.busy = true
+		c.mute()
+	}
+	return nil
+}
 
+// errNotServing ends the connection of a client whose server has no leader.
+var errNotServing = errors.New("this server is not serving requests: it has no leader")
+
+// welcome answers a connect request with a session, or without one. The caller holds s.mu.
+func (s *Server) welcome(c *conn, req connectRequest, sess *session, timeout time.Duration, plan plan) {
+	if c.gone {
+		return
+	}
+	if c.busy {
+		c.busy = false
+		c.unmute()
+	}
 	b := make([]byte, 4, 4+4+4+8+4+passwordLen+1)
-	b = jute.AppendInt32(b, 0) // protocol version
+	version, over, id := s.cfg.Quirks.refusal(req)
+	if sess != nil {
+		version = 0
+	}
+	b = jute.AppendInt32(b, version)
 	if sess == nil {
-		b = jute.AppendInt32(b, 0)
-		b = jute.AppendInt64(b, 0)
+		b = jute.AppendInt32(b, over)
+		b = jute.AppendInt64(b, id)
 		b = jute.AppendBuffer(b, make([]byte, passwordLen))
 	} else {
-		sess.conn, c.session, c.sid = c, sess, sess.id
+		sess.conns, c.session, c.sid = append(sess.conns, c), sess, sess.id
 		// If a blackhole was set up since the handshake began, the answer
 		// falls into it.
 		_ = s.faults.admitSession(c, sess.id)
@@ -123,10 +169,9 @@ func (s *Server) connect(c *conn, req connectRequest) error {
 	if sess == nil {
 		s.detach(c)
 		c.finish()
-		return nil
+		return
 	}
 	s.faults.blockSession(c, sess.id) // from here on; the answer passes
-	return nil
 }
 
 // A request is one frame from a client, with its header decoded.
@@ -153,9 +198,72 @@ func (s *Server) handle(c *conn, frame []byte) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c.session == nil {
-		return nil // the server is done with the connection
+	if c.gone {
+		return nil
 	}
+	if c.session != nil && !slices.Contains(s.cfg.Quirks.Deaf, req.op) && req.op != OpAuth && req.op != OpSASL {
+		s.hear(c.session)
+	}
+	if q := s.line(c.session); q != nil {
+		req.body = bytes.Clone(req.body)
+		q.waiting = append(q.waiting, planned{c, req, plan})
+		return nil
+	}
+	return s.serveRequest(c, req, plan)
+}
+
+// A line is the requests of a session that wait, at one server, for the answer of the leader to
+// an earlier one. That one may have come by an earlier connection: it is executed all the same, and
+// what the client then asks on its next one does not overtake it.
+type line struct{ waiting []planned }
+
+// line returns the line that a request of a session joins at s; nil if it need not wait. A leader
+// knows what the session has asked for at other servers, and keeps the order.
+func (s *Server) line(sess *session) *line {
+	if q := s.lines[sess]; q != nil || sess == nil || s.role != leading {
+		return q
+	}
+	p := s.lastOf(sess)
+	if p == nil {
+		return nil
+	}
+	q := &line{}
+	s.lines[sess] = q
+	p.then = append(p.then, func() { s.goOn(sess, q) })
+	return q
+}
+
+type planned struct {
+	c    *conn
+	req  request
+	plan plan
+}
+
+// goOn ends a session's wait for the leader, and serves the requests in the line q that has formed
+// behind that.
+func (s *Server) goOn(sess *session, q *line) {
+	if q == nil || s.lines[sess] != q {
+		return // none had to wait, or the server has left that leader
+	}
+	delete(s.lines, sess)
+	for i, next := range q.waiting {
+		if next.c.gone {
+			continue // as if it had not arrived
+		}
+		if err := s.serveRequest(next.c, next.req, next.plan); err != nil {
+			s.detach(next.c)
+			next.c.abort()
+		}
+		if again := s.lines[sess]; again != nil {
+			again.waiting = append(again.waiting, q.waiting[i+1:]...)
+			return
+		}
+	}
+}
+
+// serveRequest answers a request, or has the leader do it. An error ends the connection. The
+// caller holds s.mu.
+func (s *Server) serveRequest(c *conn, req request, plan plan) error {
 	s.requests[req.op]++
 	s.received++
 	switch req.op {
@@ -164,36 +272,96 @@ func (s *Server) handle(c *conn, frame []byte) error {
 	case OpSASL:
 		return s.sasl(c, req, plan)
 	}
-	if c.session.over {
-		// The client does not know, because its view lags. A request that
-		// needs the lead brings the view up to date, which ends the connection.
-		if req.op.writes() || req.op == OpSync {
-			s.catchUp(c)
-			return nil
-		}
-	} else {
-		s.touch(c.session)
+	if is, err := s.unknown(c, req, plan); is {
+		return err
 	}
-	if plan.failRequest != CodeOK {
+	switch {
+	case plan.failRequest != CodeOK:
 		s.reply(c, newReply().frame(req.xid, c.view().tree.zxid, plan.failRequest), plan)
-		return nil
-	}
-	answer, last := s.execute(c, req)
-	if answer != nil {
-		if plan.failReply != CodeOK {
-			answer = newReply().frame(req.xid, c.view().tree.zxid, plan.failReply)
-		}
-		s.reply(c, answer, plan)
-	}
-	if last {
-		s.detach(c)
-		c.finish()
+	case req.op == OpReconfig && !wellFormedReconfig(req.body):
+		s.answer(c, req, plan, newReply(), CodeMarshalling) // before it takes a zxid, unlike other transactions
+	case req.op.writes(), req.op == OpClose, req.op == OpSync:
+		s.askLeader(c, req, plan)
+	default:
+		out := newReply()
+		code := s.read(c, req.op, jute.NewReader(req.body), out)
+		c.lag.count(req.op)
+		s.answer(c, req, plan, out, code)
 	}
 	return nil
 }
 
+// askLeader has the leader execute a request of c. Those of the session that follow wait.
+func (s *Server) askLeader(c *conn, req request, plan plan) {
+	sess, done := c.session, false
+	var q *line // behind this request; nil: the leader answers at once
+	if len(s.servers) > 1 {
+		req.body = bytes.Clone(req.body) // it is kept
+	}
+	answered := func(out *reply, code Code) {
+		done = true
+		if !c.gone {
+			s.catchUp(c) // a client sees its own writes
+		}
+		if !c.gone {
+			s.answer(c, req, plan, out, code)
+		}
+		s.goOn(sess, q)
+	}
+	synced := func() {
+		out := newReply()
+		path, code := readPath(jute.NewReader(req.body))
+		if code == CodeOK {
+			out.b = jute.AppendString(out.b, path)
+		}
+		answered(out, code)
+	}
+	s.toLeader(func(l *Server) {
+		switch {
+		case sess.over:
+			// The client does not know, because its view lags. Now it catches up,
+			// which ends the connection.
+			s.fromLeader(func() { s.catchUp(c) })
+		case sess.owner != s: // it has moved
+			s.fromLeader(func() {
+				done = true
+				if !c.gone {
+					s.detach(c)
+					c.finish()
+				}
+				s.goOn(sess, q)
+			})
+		case req.op == OpSync && l == s: // a leader asks no follower for a client of its own
+			synced()
+		case req.op == OpSync:
+			l.whenSettled(func() { s.fromLeader(synced) })
+		default:
+			l.propose(sess, func() *txn {
+				if sess.over {
+					return nil
+				}
+				out, code := newReply(), CodeOK
+				var tx *txn
+				if req.op == OpClose {
+					sess.leave(c) // this connection ends with the answer
+					tx = s.endSession(sess)
+				} else { // it uses up a zxid whether it succeeds or not
+					tx = s.begin(c.who, sess.id)
+					code = s.write(tx, req.op, jute.NewReader(req.body), out)
+				}
+				tx.by, tx.answer = s, func() { answered(out, code) }
+				return tx
+			})
+		}
+	})
+	if !done {
+		q = &line{}
+		s.lines[sess] = q
+	}
+}
+
 // prepare calls the test's hook and determines what faults do to the request. It
-// runs on the connection's reader, without Server.mu.
+// runs on the connection's reader, without service.mu.
 func (s *Server) prepare(c *conn, op Op, session int64, body []byte) plan {
 	hook := s.onRequest.Load()
 	if hook == nil && !s.faults.armed() {
@@ -297,38 +465,25 @@ func (a *reply) frame(xid int32, zxid int64, err Code) []byte {
 	return jute.Frame(a.b)
 }
 
-// execute executes a request and returns the answer, if any, and whether it is
-// the last on the connection. The caller holds s.mu.
-func (s *Server) execute(c *conn, req request) (answer []byte, last bool) {
-	out := newReply()
-	if req.op == OpClose {
-		s.endSession(c.session, true)
-		s.catchUp(c)
-		return out.frame(req.xid, c.view().tree.zxid, CodeOK), true
+// answer answers a request, unless plan or the protocol says otherwise.
+func (s *Server) answer(c *conn, req request, plan plan, out *reply, code Code) {
+	zxid := c.view().tree.zxid
+	last := req.op == OpClose
+	if code == CodeUnimplemented && !req.op.writes() {
+		zxid, last = -1, true
 	}
-	var err Code
-	r := jute.NewReader(req.body)
 	switch {
-	case req.op == OpReconfig && !wellFormedReconfig(req.body):
-		err = CodeMarshalling // before it takes a zxid, unlike other transactions
-	case req.op.writes():
-		// It uses up a zxid whether it succeeds or not.
-		tx := s.begin(c.who, c.sid)
-		err = s.write(tx, req.op, r, out)
-		s.commit(tx)
-		s.catchUp(c) // a client sees its own writes
-		if req.op == OpCheck && err == CodeOK {
-			return nil, false // outside of a multi the real server does not answer it
-		}
+	case req.op == OpCheck && code == CodeOK:
+		// Outside of a multi the real server does not answer it.
+	case plan.failReply != CodeOK:
+		s.reply(c, newReply().frame(req.xid, c.view().tree.zxid, plan.failReply), plan)
 	default:
-		err = s.read(c, req.op, r, out)
-		last = err == CodeUnimplemented
-		c.lag.count(req.op)
+		s.reply(c, out.frame(req.xid, zxid, code), plan)
 	}
 	if last {
-		return out.frame(req.xid, -1, err), true
+		s.detach(c)
+		c.finish()
 	}
-	return out.frame(req.xid, c.view().tree.zxid, err), false
 }
 
 // pathsOf returns the paths in a request, for hooks and faults. Those of a multi

@@ -2,31 +2,27 @@
 
 package zktest
 
-import "time"
-
 // Stop interrupts the service, as if all servers of an ensemble were down or had
 // no leader: it cuts every connection, drops what is queued for clients, and
 // refuses new connections until [Server.Start]. Executed requests are not
 // forgotten. Meanwhile no session expires, and no container or node with a time
 // to live is deleted. The Server's own methods, such as Get and Create, still
-// work. Stopping a stopped server does nothing.
+// work. Stopping a stopped server does nothing. Of an [Ensemble] only this server
+// stops; the others go on if they are enough.
 //
 // A TCP connection is reset as soon as it is made: the server keeps its port, so
 // that no other process can take it.
 func (s *Server) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || s.stopped {
+	if s.closed || s.role == down {
 		return
 	}
-	s.stopped = true
-	s.sweepAt = time.Time{}
-	for _, c := range s.connections() {
-		s.detach(c)
-		c.abort()
-	}
-	for _, sess := range s.sessions {
-		s.expiry.remove(sess)
+	hole := s.paused
+	s.paused, s.gaveUp = nil, false // the others see the end of a process that pauses at once
+	s.retire(down)
+	if hole != nil {
+		hole.Remove()
 	}
 	s.faults.count(FaultStop)
 }
@@ -40,19 +36,11 @@ func (s *Server) Stop() {
 func (s *Server) Start() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || !s.stopped {
+	if s.closed || s.role != down {
 		return
 	}
-	s.stopped = false
-	first := (s.lead.tree.zxid>>32 + 1) << 32
-	for _, v := range s.views() {
-		s.advance(v, len(v.pending))
-		v.tree.zxid = first
-	}
-	for _, sess := range s.sessions {
-		s.touch(sess)
-	}
-	s.scheduleSweep()
+	s.role = looking
+	s.electLater()
 }
 
 // Restart calls Stop and Start. Clients find their connections cut and resume

@@ -25,18 +25,23 @@ func TestScripts(t *testing.T) {
 				TickTime: 500 * time.Millisecond, MaxSessionTimeout: time.Hour,
 				ContainerCheckInterval: 10 * time.Second, ExtendedTypes: true,
 			})
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			r := newRecord(t, dialing(srv)).control(srv)
-			if !*update {
-				r.expect(string(want))
-			} else if err := os.WriteFile(file, []byte(r.play(string(want))), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			newRecord(t, dialing(srv)).control(srv).playFile(file)
 		})
 	}, "testdata/scripts")
+}
+
+// playFile plays a script from a file, which it rewrites with -update.
+func (r *record) playFile(file string) {
+	r.t.Helper()
+	want, err := os.ReadFile(file)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if !*update {
+		r.expect(string(want))
+	} else if err := os.WriteFile(file, []byte(r.play(string(want))), 0o644); err != nil {
+		r.t.Fatal(err)
+	}
 }
 
 // A remote carries out the commands of the "server" in a script.
@@ -51,8 +56,12 @@ type remote struct {
 
 // control lets the client "server" in r's scripts control srv, and returns r.
 func (r *record) control(srv *zktest.Server) *record {
-	r.command = (&remote{srv: srv, record: r, start: time.Now()}).do
+	r.command = r.remote(srv).do
 	return r
+}
+
+func (r *record) remote(srv *zktest.Server) *remote {
+	return &remote{srv: srv, record: r, start: time.Now()}
 }
 
 func last[T any](s []T) T { return s[len(s)-1] }
@@ -134,8 +143,6 @@ func (m *remote) do(a args) (result string, ok bool) {
 			sessions = append(sessions, session(i+1))
 		}
 		m.lags = append(m.lags, f.Lag(int(a.number(0)), sessions...))
-	case "LagServer":
-		m.lags = append(m.lags, f.LagServer(int(a.number(0)), a.words[1]))
 	case "LagHits":
 		l := last(m.lags)
 		<-l.Hit()

@@ -5,14 +5,11 @@ package zktest
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"net"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -21,68 +18,37 @@ import (
 // A Server is a ZooKeeper server within this process. Use NewServer to create one
 // and Close to end it. All methods are safe for concurrent use.
 //
-// A single mutex protects the whole state: data, sessions, watches. The goroutine
+// A single mutex, service.mu, protects the whole state: data, sessions, watches. The goroutine
 // that reads a connection executes its requests under that mutex, and queues the
 // answers and events under it. Transactions are therefore ordered by who locks
 // the mutex when, and all clients see that order. The mutex is not held during
 // I/O, while waiting, or while a test's hook runs. The mutexes of connections and
 // of the faults come after it in the lock order.
 type Server struct {
-	cfg     Config
-	log     *slog.Logger
-	started time.Time
-	secret  []byte // from which sessions' passwords are derived
-	faults  *Faults
+	*service
+	member
+	faults *Faults
 
-	mu          sync.Mutex
-	lead        view   // the current data
+	// service.mu protects these.
+	view        view   // the data as this server has it
 	lags        []*Lag // views that lag behind it
-	sessions    map[int64]*session
 	lastSession int64
-	expiry      expiryQueue
 	conns       map[*conn]struct{}
 	lastConn    uint64 // serial number of the latest connection
 	listeners   []net.Listener
 	requests    map[Op]uint64
 	received    uint64 // requests since the word srst
 	traceMask   int64  // set and shown by four-letter words, without effect
-	expired     []Expiry
-	wakeAt      time.Time // when the clock wakes next; zero: never
-	sweepAt     time.Time // when it calls sweep next; zero: never
-	stopped     bool      // between Stop and Start
-	closed      bool
 
 	onRequest atomic.Pointer[func(session int64, op Op, path string)]
-
-	wakeClock chan struct{} // capacity 1
-	quit      chan struct{} // closed by Close
-	wg        sync.WaitGroup
 }
 
 // NewServer starts an empty server. Clients reach it by Dial, or by TCP after
 // Listen or Serve.
 func NewServer(cfg Config) *Server {
-	cfg = cfg.withDefaults()
-	now := time.Now()
-	s := &Server{
-		cfg:         cfg,
-		log:         cfg.Logger,
-		started:     now,
-		secret:      make([]byte, 16),
-		lead:        view{tree: newTree(), watches: newWatchTable()},
-		sessions:    make(map[int64]*session),
-		lastSession: firstSessionID(cfg.ID, now),
-		expiry:      expiryQueue{buckets: make(map[int64]map[*session]struct{})},
-		conns:       make(map[*conn]struct{}),
-		requests:    make(map[Op]uint64),
-		traceMask:   306,
-		wakeClock:   make(chan struct{}, 1),
-		quit:        make(chan struct{}),
-	}
-	_, _ = rand.Read(s.secret) // never fails
-	s.faults = newFaults(s)
-	s.wg.Add(1)
-	go s.clockLoop()
+	svc := newService(cfg)
+	s := svc.add(svc.cfg.ID)
+	svc.run()
 	return s
 }
 
@@ -167,7 +133,7 @@ func (s *Server) serve(c *conn) bool {
 	s.mu.Lock()
 	s.lastConn++
 	c.serial = s.lastConn // before admit: a fault's timer may sort its connections then
-	if s.closed || s.stopped || !s.faults.admit(c) {
+	if s.closed || s.role == down || !s.faults.admit(c) {
 		s.mu.Unlock()
 		return false
 	}
@@ -196,7 +162,7 @@ func (s *Server) detach(c *conn) {
 	c.gone = true
 	c.view().watches.drop(c)
 	if c.session != nil {
-		c.session.conn = nil
+		c.session.leave(c)
 		c.session = nil
 	}
 }
@@ -209,10 +175,10 @@ func (s *Server) forget(c *conn) {
 	s.faults.forget(c)
 }
 
-// Close ends the server at once, without notice to clients. When it returns,
-// all of the server's goroutines have ended; the nodes can still be inspected.
-// Close must not be called from an OnRequest hook. A second Close waits for the
-// first.
+// Close ends the server at once, and all others of its ensemble, without notice
+// to clients. When it returns, all of their goroutines have ended; the nodes can
+// still be inspected. Close must not be called from an OnRequest hook. A second
+// Close waits for the first.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	var err error
@@ -220,46 +186,22 @@ func (s *Server) Close() error {
 		s.closed = true
 		close(s.quit)
 		var errs []error
-		for _, l := range s.listeners {
-			errs = append(errs, l.Close())
+		for _, srv := range s.servers {
+			for _, l := range srv.listeners {
+				errs = append(errs, l.Close())
+			}
+			for _, c := range srv.connections() {
+				c.abort()
+			}
 		}
 		err = errors.Join(errs...)
-		for _, c := range s.connections() {
-			c.abort()
-		}
 	}
 	s.mu.Unlock()
-	s.faults.Clear()
+	for _, srv := range s.servers {
+		srv.faults.Clear()
+	}
 	s.wg.Wait()
 	return err
-}
-
-// begin starts a transaction. The caller holds s.mu until it has called commit.
-func (s *Server) begin(who []id, session int64) *txn {
-	s.lead.tree.zxid++
-	return &txn{
-		tree:     s.lead.tree,
-		zxid:     s.lead.tree.zxid,
-		now:      time.Now().UnixMilli(),
-		session:  session,
-		who:      who,
-		extended: s.cfg.ExtendedTypes,
-		followed: len(s.lags) > 0,
-	}
-}
-
-// commit notifies the lead's watches of the changes in tx, and queues tx for the
-// views that lag. A failed transaction has no changes but, as in a real server,
-// has used up its zxid.
-func (s *Server) commit(tx *txn) {
-	s.announce(&s.lead, tx)
-	for _, l := range s.lags {
-		l.view.pending = append(l.view.pending, tx)
-		if l.behind >= 0 {
-			s.advance(&l.view, len(l.view.pending)-l.behind)
-		}
-	}
-	s.scheduleSweep()
 }
 
 // hex formats a session id or zxid as ZooKeeper does.

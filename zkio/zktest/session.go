@@ -5,16 +5,19 @@ package zktest
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"slices"
 	"time"
 )
 
-// A session is one client's session. Server.mu protects all of it.
+// A session is one client's session. service.mu protects all of it.
 type session struct {
 	id      int64
 	timeout time.Duration // negotiated at the last connect
-	conn    *conn         // its connection, or nil
+	conns   []*conn       // its connections
 	touched time.Time     // the client's last sign of life
 	bucket  int64         // the tick at which it expires without a further sign of life
+	owner   *Server       // the one at which it was last opened or resumed; others' requests are refused
+	closing bool          // its end has been proposed: it cannot be resumed
 
 	// over is set when the session ends. If its connection lags, the
 	// connection stays, and is answered from the past, until its view learns
@@ -22,12 +25,17 @@ type session struct {
 	over bool
 }
 
+// leave notes that c is none of sess's connections any more.
+func (sess *session) leave(c *conn) {
+	sess.conns = slices.DeleteFunc(sess.conns, func(other *conn) bool { return other == c })
+}
+
 // passwordLen is the length of a session's password.
 const passwordLen = 16
 
 // password returns what a client must present to resume the session. As in a
 // real server it is not stored, but computed from the id and a secret.
-func (s *Server) password(session int64) []byte {
+func (s *service) password(session int64) []byte {
 	b := binary.BigEndian.AppendUint64(s.secret[:len(s.secret):len(s.secret)], uint64(session))
 	sum := sha256.Sum256(b)
 	return sum[:passwordLen]
@@ -50,29 +58,26 @@ func (c Config) negotiate(asked time.Duration) time.Duration {
 	return min(max(asked, c.MinSessionTimeout), c.MaxSessionTimeout)
 }
 
-// openSession creates a session in one transaction.
-func (s *Server) openSession(timeout time.Duration) *session {
+// openSession creates a session. The caller commits the transaction.
+func (s *Server) openSession(timeout time.Duration) (*session, *txn) {
 	tx := s.begin(administrator, 0)
-	sess := &session{id: s.newSessionID(), timeout: timeout, bucket: noBucket}
+	sess := &session{id: s.newSessionID(), timeout: timeout, bucket: noBucket, owner: s}
 	s.sessions[sess.id] = sess
 	s.touch(sess)
-	s.commit(tx)
-	return sess
+	return sess, tx
 }
 
-// endSession ends a session and deletes its ephemeral nodes in one transaction.
-// Unless the client asked for it, the connection is closed, after what is queued
-// for it, once its view has come that far.
-func (s *Server) endSession(sess *session, asked bool) {
+// endSession ends a session and deletes its ephemeral nodes. The caller commits the
+// transaction. The session's connections are closed, after what is queued for them, once
+// their views have come that far.
+func (s *service) endSession(sess *session) *txn {
 	delete(s.sessions, sess.id)
 	s.expiry.remove(sess)
 	sess.over = true
 	tx := s.begin(administrator, sess.id)
-	if !asked {
-		tx.ends = sess
-	}
-	for _, n := range s.lead.tree.owned(sess.id) {
+	tx.ends = sess
+	for _, n := range s.tree.owned(sess.id) {
 		tx.remove(n)
 	}
-	s.commit(tx)
+	return tx
 }

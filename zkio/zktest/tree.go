@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// A tree is the data of the server, or of a view. Server.mu protects all of it.
+// A tree is the data of the server, or of a view. service.mu protects all of it.
 // Only transactions change it.
 type tree struct {
 	zxid       int64 // of the last transaction

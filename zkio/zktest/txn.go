@@ -6,7 +6,7 @@ import "fmt"
 
 // A txn is a transaction in progress: one zxid, one time, one author. Each of its
 // methods makes one change to the tree, or refuses to with a code; the checks are
-// in the real server's order. The caller holds Server.mu from begin to commit.
+// in the real server's order. The caller holds service.mu from begin to commit.
 type txn struct {
 	tree    *tree
 	zxid    int64
@@ -16,9 +16,13 @@ type txn struct {
 
 	extended bool // nodes with a time to live are allowed
 	followed bool // there are views that will repeat the changes
+	other    bool // see Quirks.OtherStats
 
 	redo []func(t *tree) // repeat the changes in the tree of a view
-	ends *session        // the session ended by the server, whose connection must be closed
+	ends *session        // the session that it ends, whose connections must be closed
+
+	by     *Server // that answers the client, and does so when it has applied this; nil: none
+	answer func()
 
 	events []event // for watches, in order
 
@@ -43,6 +47,14 @@ func (tx *txn) repeatable(f func(t *tree)) {
 	if tx.followed {
 		tx.redo = append(tx.redo, f)
 	}
+}
+
+// repeat makes the changes in t, the tree of a view.
+func (tx *txn) repeat(t *tree) {
+	for _, redo := range tx.redo {
+		redo(t)
+	}
+	t.zxid = tx.zxid
 }
 
 // rollback undoes all changes and drops all events.
@@ -207,7 +219,9 @@ func (tx *txn) delete(path string, version int32) Code {
 func (tx *txn) remove(n *znode) {
 	parent := n.parent
 	pzxid := parent.pzxid
-	parent.pzxid = max(parent.pzxid, tx.zxid)
+	if !tx.other {
+		parent.pzxid = max(parent.pzxid, tx.zxid)
+	}
 	tx.tree.unlink(n)
 	tx.events = append(tx.events, event{eventDeleted, n.path, n.acl, parent.path, parent.acl})
 	path, changed := n.path, parent.pzxid
@@ -236,6 +250,11 @@ func (tx *txn) setData(path string, data []byte, version int32) (Stat, Code) {
 	}
 	if version != -1 && version != n.version {
 		return Stat{}, CodeBadVersion
+	}
+	if tx.other && n.parent != nil {
+		n.parent.written++
+		tx.undoable(func() { n.parent.written-- })
+		tx.repeatable(func(t *tree) { t.nodes[path].parent.written++ })
 	}
 	old := *n
 	n.data, n.mzxid, n.mtime, n.version = data, tx.zxid, tx.now, n.version+1

@@ -2,19 +2,21 @@
 
 package zktest
 
-// A view is the data as one server of an ensemble sees it, with the watches of the
-// clients connected to that server. Transactions are executed in the tree of the
-// lead, which is up to date. Other views repeat them in their trees, later but in
-// the same order. Server.mu protects all of it.
+import "slices"
+
+// A view is the data as some clients see it, with their watches. Transactions are
+// executed in the tree of the service, which a view that is up to date shares. Other
+// views repeat them in trees of their own, later but in the same order. service.mu
+// protects all of it.
 type view struct {
 	tree    *tree
 	watches watchTable
-	pending []*txn // committed but not yet repeated here, oldest first; the lead has none
+	pending []*txn // committed but not yet repeated here, oldest first; only a Lag's has any
 }
 
-// views returns all views, the lead first. The caller holds s.mu.
+// views returns the server's views, its own first. The caller holds s.mu.
 func (s *Server) views() []*view {
-	views := []*view{&s.lead}
+	views := []*view{&s.view}
 	for _, l := range s.lags {
 		views = append(views, &l.view)
 	}
@@ -24,29 +26,29 @@ func (s *Server) views() []*view {
 // announce notifies v's watches of tx's changes. If tx ends a session that v
 // serves, announce closes its connection; a client of another view works on until
 // that view has come as far.
-func (s *Server) announce(v *view, tx *txn) {
+func (v *view) announce(tx *txn) {
 	for _, e := range tx.events {
 		v.watches.fire(e)
 	}
-	if tx.ends == nil || tx.ends.conn == nil || tx.ends.conn.view() != v {
+	if tx.ends == nil {
 		return
 	}
-	c := tx.ends.conn
-	s.detach(c)
-	c.finish()
+	for _, c := range slices.Clone(tx.ends.conns) {
+		if c.view() == v {
+			c.srv.detach(c)
+			c.finish()
+		}
+	}
 }
 
 // advance makes v repeat its n oldest pending transactions, or all if there are
 // fewer.
-func (s *Server) advance(v *view, n int) {
+func (v *view) advance(n int) {
 	for range min(n, len(v.pending)) {
 		tx := v.pending[0]
 		v.pending = v.pending[1:]
-		for _, redo := range tx.redo {
-			redo(v.tree)
-		}
-		v.tree.zxid = tx.zxid
-		s.announce(v, tx)
+		tx.repeat(v.tree)
+		v.announce(tx)
 	}
 	if len(v.pending) == 0 {
 		v.pending = nil
@@ -56,7 +58,7 @@ func (s *Server) advance(v *view, n int) {
 // catchUp brings the view that serves c up to date.
 func (s *Server) catchUp(c *conn) {
 	v := c.view()
-	s.advance(v, len(v.pending))
+	v.advance(len(v.pending))
 }
 
 // clone returns a copy of t. It shares the nodes' data and ACLs, which are never

@@ -68,7 +68,7 @@ const (
 type watching [watchSides]watchMode
 
 // A watchTable holds the watches of all connections of a view. Each
-// connection's conn.watches holds its own watches' modes. Server.mu protects
+// connection's conn.watches holds its own watches' modes. service.mu protects
 // both.
 type watchTable [watchSides]struct {
 	conns     map[string][]*conn // by path, in the order of their requests
@@ -183,7 +183,7 @@ func (w *watchTable) watchers(path string, side watchSide, kind eventKind) []*co
 	}
 }
 
-// fire notifies the watches of a change. It runs under Server.mu, before any
+// fire notifies the watches of a change. It runs under service.mu, before any
 // request can see the change, so an event precedes in its connection's queue
 // every reply that shows the change. A client that may not read the node is not
 // notified; its one-shot watch is used up all the same.
@@ -278,7 +278,7 @@ func (v *view) findWatches(c *conn, op Op, r *jute.Reader) Code {
 // setWatches and, with two more lists, setWatches2. A one-shot watch that would
 // have fired since relativeZxid, the last transaction that the client knows of,
 // fires at once instead.
-func (v *view) setWatches(c *conn, op Op, r *jute.Reader) Code {
+func (v *view) setWatches(c *conn, op Op, r *jute.Reader, quirks *Quirks) Code {
 	relative := r.Int64()
 	lists := make([][]string, 3)
 	if op == OpSetWatches2 {
@@ -312,8 +312,12 @@ func (v *view) setWatches(c *conn, op Op, r *jute.Reader) Code {
 	}
 	for _, path := range lists[2] { // set by getChildren
 		switch n := v.tree.node(path); {
+		case quirks.ForgetsChildWatches:
 		case n == nil:
 			c.send(eventDeleted.frame(path))
+		case quirks.FalseDeletions:
+			v.watches.set(c, path, childSide, oneShot)
+			v.watches.fire(event{kind: eventDeleted, path: path, acl: n.acl})
 		case n.pzxid > relative:
 			c.send(eventChildrenChanged.frame(path))
 		default:

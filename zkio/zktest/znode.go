@@ -18,7 +18,7 @@ const (
 	maxTTL   = 1<<40 - 1
 )
 
-// A znode is one node of the tree. Server.mu protects all of it.
+// A znode is one node of the tree. service.mu protects all of it.
 type znode struct {
 	path     string
 	name     string // the last segment of path
@@ -33,6 +33,7 @@ type znode struct {
 	ctime, mtime        int64 // milliseconds since 1970
 	version, aversion   int32
 	creates             int32 // children ever created, which is the next sequence number
+	written             int32 // changes of children's data that Cversion counts: see Quirks.OtherStats
 	owner               int64 // session of an ephemeral node, containerOwner, ttlOwner plus the time to live, or 0
 	ttl                 int64 // time to live in milliseconds, or 0
 }
@@ -115,7 +116,7 @@ func (n *znode) stat() Stat {
 		Version: n.version,
 		// Every child ever created has been deleted too, except those that
 		// are still there.
-		Cversion:       n.creates*2 - int32(len(n.children)),
+		Cversion:       n.creates*2 - int32(len(n.children)) + n.written,
 		Aversion:       n.aversion,
 		EphemeralOwner: owner,
 		DataLength:     int32(len(n.data)),

@@ -26,19 +26,28 @@ import (
 // process: it has its own session.
 type Cluster struct {
 	T    *testing.T
-	Srv  *zktest.Server // nil on a real server
-	Real *realzk.Server // nil on the embedded server
-	Root string         // of the managers
+	Srv  *zktest.Server   // the first server of Ens, by which all data can be seen
+	Ens  *zktest.Ensemble // nil on a real server, as is Srv
+	Real *realzk.Server   // nil on the embedded server
+	Root string           // of the managers
 
-	addr string
-	dial func(ctx context.Context, network, address string) (net.Conn, error)
+	addresses []string
+	dial      func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // Bubble runs test on an embedded server in a synctest bubble. It fails if goroutines are
 // left when the test returns.
 func Bubble(t *testing.T, test func(t *testing.T, c *Cluster)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { test(t, embedded(t, zktest.Config{})) })
+	synctest.Test(t, func(t *testing.T) { test(t, embedded(t, zktest.EnsembleConfig{Servers: 1})) })
+}
+
+// OnLike is Bubble with a server that has quirks.
+func OnLike(t *testing.T, quirks zktest.Quirks, test func(t *testing.T, c *Cluster)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		test(t, embedded(t, zktest.EnsembleConfig{Servers: 1, Config: zktest.Config{Quirks: quirks}}))
+	})
 }
 
 // Bubbles runs test for each of the cases, in a bubble of its own.
@@ -51,15 +60,15 @@ func Bubbles[K comparable, V any](t *testing.T, cases map[K]V, test func(t *test
 	}
 }
 
-func embedded(t *testing.T, cfg zktest.Config) *Cluster {
+func embedded(t *testing.T, cfg zktest.EnsembleConfig) *Cluster {
 	cfg.Logger = slog.New(slog.DiscardHandler)
-	srv := zktest.NewServer(cfg)
+	e := zktest.NewEnsemble(cfg)
 	t.Cleanup(func() {
-		if err := srv.Close(); err != nil {
+		if err := e.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	return &Cluster{T: t, Srv: srv, Root: "/holdfast", addr: "zk1", dial: srv.Dial}
+	return &Cluster{T: t, Srv: e.Server(1), Ens: e, Root: "/holdfast", addresses: e.Addresses(), dial: e.Dial}
 }
 
 // OnReal runs test on a real server, with a root of its own.
@@ -67,7 +76,7 @@ func OnReal(t *testing.T, test func(t *testing.T, c *Cluster)) {
 	t.Helper()
 	zk := realzk.Shared(t)
 	root := "/" + strings.NewReplacer("/", "-", " ", "_").Replace(t.Name()) + "-" + time.Now().Format("150405.000000")
-	test(t, &Cluster{T: t, Real: zk, Root: root, addr: zk.Addr(), dial: new(net.Dialer).DialContext})
+	test(t, &Cluster{T: t, Real: zk, Root: root, addresses: []string{zk.Addr()}, dial: new(net.Dialer).DialContext})
 }
 
 // Everywhere runs test on the embedded server and on a real one, beside other such tests: on
@@ -83,7 +92,7 @@ func Everywhere(t *testing.T, test func(t *testing.T, c *Cluster)) {
 func (c *Cluster) Open(label string, with ...func(*manager.Config)) *manager.Manager {
 	c.T.Helper()
 	cfg := manager.Config{
-		Servers: []string{c.addr}, Dialer: c.dial, Root: c.Root, Label: label,
+		Servers: c.addresses, Dialer: c.dial, Root: c.Root, Label: label,
 		Logger: slog.New(slog.DiscardHandler),
 	}
 	for _, f := range with {
@@ -174,8 +183,10 @@ func (c *Cluster) WantNoWatches() {
 	if c.Srv == nil {
 		return
 	}
-	if w := c.Srv.AllWatches(); w != (zktest.WatchCount{}) {
-		c.T.Errorf("watches are left: %+v", w)
+	for i := range c.addresses {
+		if w := c.Ens.Server(i + 1).AllWatches(); w != (zktest.WatchCount{}) {
+			c.T.Errorf("watches are left: %+v", w)
+		}
 	}
 }
 

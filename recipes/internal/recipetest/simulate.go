@@ -6,7 +6,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"net"
 	"sync"
@@ -27,7 +26,8 @@ var (
 )
 
 // A World is one simulation: processes that use a recipe in virtual time while faults
-// strike them, their connections and their server. The seed decides what is done, how long
+// strike them, their connections and their server, which is an ensemble of three in one seed of
+// three. The seed decides what is done, how long
 // requests take and which faults strike when; Go's scheduler decides the rest.
 type World struct {
 	*Cluster
@@ -63,6 +63,16 @@ func (p *Process) Unwarned() bool { return p.ended.Load() == SessionOf(p.M) }
 // opens processes, has them do things while [World.Harm] runs, and judges. What [World.Note] was
 // told is printed if a seed fails.
 func Simulate(t *testing.T, few int, fn func(w *World)) {
+	simulate(t, few, func(seed uint64) int { return 1 + 2*int(seed%3/2) }, fn)
+}
+
+// SimulateServer is Simulate on a single server, for judges who have to see each transaction: it is
+// executed at once when it is requested.
+func SimulateServer(t *testing.T, few int, fn func(w *World)) {
+	simulate(t, few, func(uint64) int { return 1 }, fn)
+}
+
+func simulate(t *testing.T, few int, servers func(seed uint64) int, fn func(w *World)) {
 	first, last := uint64(1), uint64(racing.Fewer(few)) //nolint:gosec // it is positive
 	if *numSeeds > 0 {
 		last = *numSeeds
@@ -74,7 +84,7 @@ func Simulate(t *testing.T, few int, fn func(w *World)) {
 	for seed := first; seed <= last; seed++ {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, seed)
+				w := newWorld(t, seed, servers(seed))
 				t.Cleanup(func() {
 					if t.Failed() || *oneSeed > 0 {
 						w.print()
@@ -90,9 +100,9 @@ func Simulate(t *testing.T, few int, fn func(w *World)) {
 	t.Logf("%d seeds; faults: %v", last-first+1, total)
 }
 
-func newWorld(t *testing.T, seed uint64) *World {
+func newWorld(t *testing.T, seed uint64, servers int) *World {
 	rng := rand.New(rand.NewPCG(seed, 14))
-	cfg := zktest.Config{TickTime: time.Second, Logger: slog.New(slog.DiscardHandler)}
+	cfg := zktest.EnsembleConfig{Servers: servers, Seed: seed, Config: zktest.Config{TickTime: time.Second}}
 	return &World{Cluster: embedded(t, cfg), Seed: seed, rng: rng, begun: time.Now(), Faults: make(map[string]int), deleted: make(map[string]bool)}
 }
 
@@ -138,8 +148,8 @@ func (w *World) print() {
 // SessionTimeout is that of the processes of a World.
 const SessionTimeout = 4 * time.Second
 
-// Steady opens a process that no fault strikes, but a restart of the server. So what holds it
-// up is another process, or the recipe.
+// Steady opens a process that no fault strikes, but those of servers: see [World.Outage]. So
+// what holds it up for longer is another process, or the recipe.
 func (w *World) Steady(name string) *manager.Manager {
 	w.T.Helper()
 	return w.Open(name, func(cfg *manager.Config) { cfg.SessionTimeout = SessionTimeout })
@@ -155,7 +165,7 @@ func (w *World) Process(name string) *Process {
 			if p.refused.Load() {
 				return nil, syscall.ECONNREFUSED
 			}
-			return w.Srv.Dial(ctx, network, address)
+			return w.dial(ctx, network, address)
 		}
 	})
 	w.mu.Lock()
@@ -168,14 +178,19 @@ func (w *World) Process(name string) *Process {
 // pause, and returns when the last of them is over. Deletable, if not nil, returns paths
 // that an administrator may delete.
 func (w *World) Harm(n int, pause time.Duration, deletable func() []string) {
-	faults := w.Srv.Faults()
 	for range n {
 		<-time.After(w.UpTo(pause))
 		w.mu.Lock()
 		p := w.processes[w.rng.IntN(len(w.processes))]
 		w.mu.Unlock()
 		session := SessionOf(p.M)
-		kind := []string{"expire", "cut", "drop reply", "swallow reply", "delay reply", "drop request", "blackhole", "away", "delete", "restart", "lag"}[w.N(11)]
+		at := w.serverOf(session)
+		faults := w.Ens.Server(at).Faults()
+		kinds := []string{"expire", "cut", "drop reply", "swallow reply", "delay reply", "drop request", "blackhole", "away", "delete", "restart", "lag"}
+		if len(w.addresses) > 1 {
+			kinds = append(kinds, "isolate", "isolate the leader", "slow link", "pause", "stop")
+		}
+		kind := kinds[w.N(len(kinds))]
 		op := []zktest.Op{zktest.OpMulti, zktest.OpCreate, zktest.OpDelete, zktest.OpGetData, zktest.OpGetChildren2, zktest.OpSetData}[w.N(6)]
 		match := zktest.Match{Session: session, Op: op, Times: 1}
 		switch kind {
@@ -218,7 +233,30 @@ func (w *World) Harm(n int, pause time.Duration, deletable func() []string) {
 			}
 			w.Note("administrator deletes %s", path)
 		case "restart":
-			w.Srv.Restart()
+			w.Ens.Server(at).Restart()
+		case "isolate":
+			w.Ens.Isolate(at)
+			<-time.After(w.UpTo(10 * time.Second))
+			w.Ens.Heal()
+		case "isolate the leader":
+			if leader := w.Ens.Leader(); leader > 0 {
+				w.Ens.Isolate(leader)
+			}
+			<-time.After(w.UpTo(10 * time.Second))
+			w.Ens.Heal()
+		case "slow link":
+			other := at%3 + 1
+			w.Ens.SlowLink(at, other, w.UpTo(200*time.Millisecond))
+			<-time.After(w.UpTo(5 * time.Second))
+			w.Ens.SlowLink(at, other, 0)
+		case "pause":
+			w.Ens.Pause(at)
+			<-time.After(w.UpTo(8 * time.Second))
+			w.Ens.Resume(at)
+		case "stop":
+			w.Ens.Server(at).Stop()
+			<-time.After(w.UpTo(8 * time.Second))
+			w.Ens.Server(at).Start()
 		case "lag":
 			l := faults.Lag(1+w.N(5), session)
 			<-time.After(w.UpTo(2 * time.Second))
@@ -229,6 +267,33 @@ func (w *World) Harm(n int, pause time.Duration, deletable func() []string) {
 		w.Faults[kind]++
 		w.mu.Unlock()
 	}
+}
+
+// Outage returns for how long faults may keep a steady process from going on, too: those of
+// servers of an ensemble last up to ten seconds, and its session may have to begin anew.
+func (w *World) Outage() time.Duration {
+	if len(w.addresses) == 1 {
+		return 0
+	}
+	return 10*time.Second + 2*SessionTimeout
+}
+
+// Heal ends all faults.
+func (w *World) Heal() {
+	w.Ens.Heal()
+	for i := range w.addresses {
+		w.Ens.Server(i + 1).Faults().Clear()
+	}
+}
+
+// serverOf returns the number of the server that a session was last at.
+func (w *World) serverOf(session int64) int {
+	for _, s := range w.Srv.Sessions() {
+		if s.ID == session {
+			return s.Server
+		}
+	}
+	return 1
 }
 
 // HasDeleted reports whether an administrator has deleted the node at path, or is about to.

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// A release is one version of the server or of a client.
+type release struct {
+	name     string // such as "zookeeper-3.9.5"
+	variable string // makes the tests use it, such as ZOOKEEPER_HOME
+	inside   string // what the variable names in the directory of the release
+	// install puts the release into a directory, which exists.
+	install func(ctx context.Context, dir string) error
+}
+
+func zookeeper(version string) release {
+	// A release of the server brings the last two; for programs that link it they are optional.
+	return release{"zookeeper-" + version, "ZOOKEEPER_HOME", "", maven("org.apache.zookeeper:zookeeper:"+version,
+		"io.dropwizard.metrics:metrics-core:4.1.12.1", "org.xerial.snappy:snappy-java:1.1.10.5")}
+}
+
+func curator(version string) release {
+	return release{"curator-" + version, "CURATOR_HOME", "lib",
+		maven("org.apache.curator:curator-recipes:"+version, "org.slf4j:slf4j-nop:1.7.36")}
+}
+
+func kazoo(version string) release {
+	return release{"kazoo-" + version, "KAZOO_PYTHON", "bin/python", pip("kazoo==" + version)}
+}
+
+// setting returns the setting of the release's variable, for an environment. It installs the
+// release below bin if it is not there.
+func (r release) setting(ctx context.Context, bin string) (string, error) {
+	home, err := filepath.Abs(filepath.Join(bin, r.name))
+	if err != nil {
+		return "", err
+	}
+	setting := r.variable + "=" + filepath.Join(home, r.inside)
+	complete := filepath.Join(home, "complete")
+	if _, err := os.Stat(complete); err == nil {
+		return setting, nil
+	}
+	if err := os.RemoveAll(home); err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(home, 0o755); err != nil {
+		return "", err
+	}
+	if err := r.install(ctx, home); err != nil {
+		return "", fmt.Errorf("get %s: %w", r.name, err)
+	}
+	return setting, os.WriteFile(complete, nil, 0o600)
+}
+
+// maven returns an install that copies artifacts, and what they depend on, into lib.
+func maven(artifacts ...string) func(ctx context.Context, dir string) error {
+	return func(ctx context.Context, dir string) error {
+		var pom strings.Builder
+		pom.WriteString("<project><modelVersion>4.0.0</modelVersion><groupId>matrix</groupId><artifactId>matrix</artifactId><version>1</version><dependencies>")
+		for _, artifact := range artifacts {
+			part := strings.Split(artifact, ":")
+			fmt.Fprintf(&pom, "<dependency><groupId>%s</groupId><artifactId>%s</artifactId><version>%s</version></dependency>", part[0], part[1], part[2])
+		}
+		pom.WriteString("</dependencies></project>\n")
+		if err := os.WriteFile(filepath.Join(dir, "pom.xml"), []byte(pom.String()), 0o600); err != nil {
+			return err
+		}
+		return run(ctx, dir, "mvn", "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=lib")
+	}
+}
+
+// pip returns an install that makes an environment of Python with a package in it.
+func pip(requirement string) func(ctx context.Context, dir string) error {
+	return func(ctx context.Context, dir string) error {
+		if err := run(ctx, dir, "python3", "-m", "venv", "."); err != nil {
+			return err
+		}
+		return run(ctx, dir, "bin/python", "-m", "pip", "install", "-q", requirement)
+	}
+}
+
+// run runs a command in a directory. The error has what the command wrote.
+func run(ctx context.Context, dir, name string, args ...string) error {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = dir
+	if strings.Contains(name, "/") {
+		cmd.Path = filepath.Join(dir, name)
+	}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%v: %w\n%s", cmd, err, out)
+	}
+	return nil
+}
