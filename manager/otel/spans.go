@@ -15,6 +15,9 @@ import (
 	"github.com/holdfast-go/holdfast/manager"
 )
 
+// scope is the name of the tracer and of the meter.
+const scope = "github.com/holdfast-go/holdfast/manager/otel"
+
 // maxOpen is the most spans that are open at a time: see Spans.
 const maxOpen = 1 << 16
 
@@ -61,7 +64,7 @@ const (
 // New returns Spans that are made by a tracer of the provider, which must not be nil.
 func New(provider trace.TracerProvider) *Spans {
 	return &Spans{
-		tracer: provider.Tracer("github.com/holdfast-go/holdfast/manager/otel"),
+		tracer: provider.Tracer(scope),
 		most:   maxOpen,
 		rounds: map[uint64]*list.Element{},
 		order:  list.New(),

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/manager/internal/vitals"
 )
 
 // A Config says how metrics are labelled. The zero value works.
@@ -24,9 +25,14 @@ type Config struct {
 	MaxGroups int
 }
 
+// FirstSegment returns the first segment of a lock's name, for use as Config.Group: the
+// group of "jobs/nightly" is "jobs".
+func FirstSegment(lock string) string { return vitals.FirstSegment(lock) }
+
 // A Collector is a [prometheus.Collector] with the metrics of one Manager. All methods
 // may be called concurrently.
 type Collector struct {
+	source *vitals.Source
 	events *eventMetrics
 	scrape *scrape
 	m      atomic.Pointer[manager.Manager] // nil until Manage
@@ -34,13 +40,15 @@ type Collector struct {
 
 // New returns a Collector, to be registered with a [prometheus.Registerer].
 func New(cfg Config) *Collector {
-	events := newEventMetrics(cfg)
-	return &Collector{events: events, scrape: newScrape(events.groups)}
+	of := vitals.Config(cfg)
+	events := newEventMetrics(of)
+	source := vitals.New(of, events.add)
+	return &Collector{source: source, events: events, scrape: newScrape(of, source)}
 }
 
 // Observe counts an event. It is meant for the Observer in [manager.Config], and does not
 // block.
-func (c *Collector) Observe(e manager.Event) { c.events.observe(e) }
+func (c *Collector) Observe(e manager.Event) { c.source.Observe(e) }
 
 // Manage names the Manager whose state is read at each scrape. Until it is called, there
 // are only the metrics that come from events.

@@ -327,34 +327,6 @@ func TestScrapeKeepsGroups(t *testing.T) {
 	`)
 }
 
-// The number of lost races rises, although locks are forgotten.
-func TestLostRaces(t *testing.T) {
-	s := New(Config{}).scrape
-	lock := func(name string, lost, longest uint64) manager.LockInfo {
-		l := info(name, manager.KindExclusive, state.Free, 0)
-		l.Stats.LostRaces, l.Stats.LongestRace = lost, longest
-		return l
-	}
-	for i, tt := range []struct {
-		locks []manager.LockInfo
-		want  string
-	}{
-		{nil, "lost_races_total 0\nlongest_race 0"},
-		{[]manager.LockInfo{lock("a", 5, 2), lock("b", 1, 1)}, "lost_races_total 6\nlongest_race 2"},
-		{[]manager.LockInfo{lock("a", 7, 4), lock("b", 1, 1)}, "lost_races_total 8\nlongest_race 4"},
-		{[]manager.LockInfo{lock("b", 1, 1)}, "lost_races_total 8\nlongest_race 1"},                   // a is forgotten,
-		{[]manager.LockInfo{lock("a", 3, 1), lock("b", 1, 1)}, "lost_races_total 11\nlongest_race 1"}, // and comes again
-		{[]manager.LockInfo{lock("a", 1, 1)}, "lost_races_total 12\nlongest_race 1"},                  // as another one
-		{[]manager.LockInfo{lock("a", 4, 1), lock("a", 4, 1)}, "lost_races_total 15\nlongest_race 1"}, // LockAll wants it, too,
-		{[]manager.LockInfo{lock("a", 5, 1), lock("a", 4, 1)}, "lost_races_total 16\nlongest_race 1"}, // and is not counted
-		{[]manager.LockInfo{lock("a", 5, 1)}, "lost_races_total 16\nlongest_race 1"},
-	} {
-		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			gather(t, scraped{s, manager.ManagerStats{}, list(tt.locks...)}).expect(t, tt.want)
-		})
-	}
-}
-
 // open returns a Manager on an embedded server of its own, with the Collector as its
 // observer.
 func open(t testing.TB, c *Collector) *manager.Manager {

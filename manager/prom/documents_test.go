@@ -223,10 +223,11 @@ func TestPromtool(t *testing.T) {
 func TestProgramsInDocuments(t *testing.T) {
 	words := func(text string) string { return strings.Join(strings.Fields(text), " ") }
 	programs := regexp.MustCompile("(?s)```golang\n(.*?)```").FindAllStringSubmatch(read(t, monitoring), -1)
-	for i, module := range []string{"prom", "otel", "debug"} { // in the order of the document
-		if i >= len(programs) || !strings.Contains(programs[i][1], module+".New(") {
-			t.Fatalf("%s has no program for %s in its place", monitoring, module)
+	for i, call := range []string{"prom.New(", "otel.NewMetrics(", "otel.New(", "debug.New("} { // in the order of the document
+		if i >= len(programs) || !strings.Contains(programs[i][1], call) {
+			t.Fatalf("%s has no program with %s in its place", monitoring, call)
 		}
+		module, _, _ := strings.Cut(call, ".")
 		example := words(read(t, "../"+module+"/example_test.go"))
 		for line := range strings.Lines(programs[i][1]) {
 			if !strings.Contains(example, words(line)) {

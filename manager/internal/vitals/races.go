@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package prom
+package vitals
 
 import "github.com/holdfast-go/holdfast/manager"
 

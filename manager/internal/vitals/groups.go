@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package prom
+package vitals
 
 import (
 	"strings"
 	"sync"
 )
+
+// A Config says how metrics are labelled: see the Config of manager/prom, which has the
+// same fields.
+type Config struct {
+	Group     func(lock string) string
+	MaxGroups int
+}
 
 // FirstSegment returns the first segment of a lock's name, for use as Config.Group: the
 // group of "jobs/nightly" is "jobs".
@@ -53,19 +60,11 @@ func (g *groups) group(lock string) string {
 	return name
 }
 
-// names returns the names of a metric's labels: those given, and "group" if there are
+// with returns the labels of a metric of locks: those given, and the group if there are
 // groups.
-func (g *groups) names(labels ...string) []string {
-	if g.of != nil {
-		labels = append(labels, "group")
+func (g *groups) with(l Labels, group string) Labels {
+	if g.of == nil {
+		return l
 	}
-	return labels
-}
-
-// values returns the values of the labels that names returns.
-func (g *groups) values(group string, labels ...string) []string {
-	if g.of != nil {
-		labels = append(labels, group)
-	}
-	return labels
+	return l.with(group)
 }
