@@ -3,8 +3,12 @@
 # `make` lists the targets, which need only Go unless stated otherwise. Set variables on
 # the command line: make test PKG=./zkio RACE=1
 
+# All packages. The command and the stress harness are modules of their own, so that users of
+# the library need not know what they are made of; go.work joins them.
+ALL     := ./... ./cmd/holdfast/... ./stress/...
+
 # Packages, tests and benchmarks (a regular expression), and how often to run them.
-PKG     ?= ./...
+PKG     ?= $(ALL)
 TESTS   ?= .
 COUNT   ?= 1
 # RACE=1 enables the race detector, which needs a C compiler.
@@ -19,7 +23,7 @@ PORT    ?= 0
 # With DEPS=0, `make test` and `make verify` install nothing.
 DEPS    ?= 1
 
-export PKG TESTS COUNT RACE TIMEOUT DEPS
+export ALL PKG TESTS COUNT RACE TIMEOUT DEPS
 
 # By default the race detector lets each process sleep for a second at its end.
 export GORACE ?= atexit_sleep_ms=0
@@ -92,7 +96,7 @@ race: ## all tests under the race detector; needs a C compiler
 
 .PHONY: cross
 cross: ## type-check for macOS, Windows and 32 bits, including tests
-	cd internal/house && go run ./elsewhere -dir ../.. darwin/arm64 windows/amd64 linux/386
+	cd internal/house && go run ./elsewhere -dir ../.. -packages '$(ALL)' darwin/arm64 windows/amd64 linux/386
 
 # SEEDS from FIRST on, or the one SEED with all that happens in it. A woven
 # program is one whose schedule the seed decides: see internal/sim/weave.
@@ -101,7 +105,7 @@ SIM_GO := go1.26.8
 FIRST ?= 1
 SEED  ?=
 
-RECIPE_SIMS := barrier election members queue semaphore shards
+RECIPE_SIMS := barrier cron election members queue semaphore shards
 
 .PHONY: sim-recipes
 sim-recipes: ## seeded simulations of the recipes; SEEDS=5000 for more than a few
@@ -130,6 +134,19 @@ bench-smoke: ## run every Go benchmark once, to see that it works
 bench: ## measure Holdfast, its limits and other locks on real servers, for bench/RESULTS.md; some 10 minutes
 	go run ./bench
 
+# The release that most should run, which CI tests beside Debian's.
+NEWEST := 3.9.5
+
+.PHONY: test-newest
+test-newest: ## the tests of sessions and locks that need a real ZooKeeper, and the stress harness, on the newest release; needs Maven
+	@go build -o bin/matrix-run ./internal/matrix && bin/matrix-run -only 'ZooKeeper $(NEWEST)' -check 2
+	@env "$$(bin/matrix-run -fetch 'ZooKeeper $(NEWEST)')" $(MAKE) --no-print-directory stress-ci
+
+# ONLY=3.9.5 takes the rows whose names have this.
+.PHONY: matrix
+matrix: ## the tests that need a real ZooKeeper, on each release of it and beside those of other clients; writes docs/compatibility.md; 45 minutes
+	@go build -o bin/matrix-run ./internal/matrix && bin/matrix-run -only '$(ONLY)'
+
 .PHONY: test-kazoo
 test-kazoo: bin/holdfast bin/zkserver ## the tests of kazoo, on the embedded server and a real one: do they differ? 2 minutes
 	@.ci/test-kazoo
@@ -147,6 +164,13 @@ EXPORTERS := manager/prom manager/otel manager/debug bench/exporters
 .PHONY: test-exporters
 test-exporters: ## test the exporters of metrics, spans and the page, separate modules; RACE=1
 	@set -e; for module in $(EXPORTERS); do echo "$$module:"; (cd $$module && go vet ./... && go mod tidy -diff && \
+	$(if $(RACE),CGO_ENABLED=1) go test -count=$(COUNT) -timeout $(TIMEOUT) $(if $(RACE),-race) ./...); done
+
+# Each depends on the library that it is for.
+ADAPTERS := $(patsubst %/go.mod,%,$(wildcard adapters/*/go.mod))
+.PHONY: test-adapters
+test-adapters: ## test the adapters for other libraries, separate modules; RACE=1
+	@set -e; for module in $(ADAPTERS); do echo "$$module:"; (cd $$module && go vet ./... && go mod tidy -diff && \
 	$(if $(RACE),CGO_ENABLED=1) go test -count=$(COUNT) -timeout $(TIMEOUT) $(if $(RACE),-race) ./...); done
 
 .PHONY: bench-exporters
@@ -207,17 +231,29 @@ BACK ?=
 
 .PHONY: house
 house: ## print figures of how the code is laid out, for diff; TREE=../before those of another tree
-	@cd internal/house && go run . -dir '$(abspath $(TREE))' $(if $(BACK),-back) $(WALK)
+	@cd internal/house && go run . -dir '$(abspath $(TREE))' -packages '$(ALL)' $(if $(BACK),-back) $(WALK)
 
 .PHONY: lint
 lint: $(GOLANGCI_LINT) ## check with gofmt, go mod tidy and golangci-lint, which has go vet and staticcheck in it; changes nothing
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "make fmt would change:"; echo "$$unformatted"; exit 1; }
-	go mod tidy -diff
-	$(GOLANGCI_LINT) run ./...
+	@set -e; for module in . cmd/holdfast stress; do (cd $$module && go mod tidy -diff); done
+	$(GOLANGCI_LINT) run $(ALL)
 
 .PHONY: deps
 deps: bin/zkserver ## install what the full tests need (Debian, Ubuntu); elsewhere print what that is
 	@.ci/deps
+
+# A release has a commit of its own: .ci/release says what is on it.
+VERSION ?=
+DRY ?=
+GORELEASER_VERSION := 2.15.1
+CYCLONEDX_VERSION  := 1.10.0
+
+.PHONY: release
+release: ## prepare a release of all modules: VERSION=v0.9.0, with DRY=1 on trial; builds what the command's users download into bin/VERSION
+	@.ci/tool bin/goreleaser goreleaser --version $(GORELEASER_VERSION) github.com/goreleaser/goreleaser/v2
+	@.ci/tool bin/cyclonedx-gomod cyclonedx-gomod version $(CYCLONEDX_VERSION) github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
+	@DRY=$(DRY) .ci/release '$(VERSION)'
 
 .PHONY: ci
 ci: ## everything that must pass before a change is accepted, as CI runs it

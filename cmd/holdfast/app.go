@@ -84,7 +84,7 @@ func (a *app) createChroot(ctx context.Context, c connection) error {
 	path := ""
 	for segment := range strings.SplitSeq(c.chroot[1:], "/") {
 		path += "/" + segment
-		if _, there, err := session.Exists(path); err != nil {
+		if there, err := session.There(path); err != nil {
 			return failed("create the chroot", c.chroot, err)
 		} else if there {
 			continue

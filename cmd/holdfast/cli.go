@@ -10,6 +10,7 @@ type cli struct {
 
 	Run    runCmd    `cmd:"" help:"Run a program while holding a lock."`
 	Elect  electCmd  `cmd:"" help:"Run a program while this process is the elected leader."`
+	Cron   cronCmd   `cmd:"" help:"Run a program at planned times, on one of several machines."`
 	Ls     lsCmd     `cmd:"" help:"List the locks, with holders and waiters."`
 	Who    whoCmd    `cmd:"" help:"Show the queue of a lock: which processes hold it and which wait."`
 	Watch  watchCmd  `cmd:"" help:"Follow the holder and the queue of a lock as they change."`
@@ -28,6 +29,7 @@ type cli struct {
 	Server serverCmd `cmd:"" help:"Serve an embedded ZooKeeper, for development."`
 
 	Completion completionCmd `cmd:"" help:"Print a shell's completion script."`
+	Man        manCmd        `cmd:"" help:"Print a manual page."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`
 }
 

@@ -44,7 +44,7 @@ func (a *app) source(name string) (*source, error) {
 	s := &source{client: client, root: c.root}
 	if s.Reader, err = inspect.NewReader(client, c.root); err == nil && c.chroot != "" {
 		var there bool
-		if _, there, err = session.Exists(c.chroot); err == nil && !there {
+		if there, err = session.There(c.chroot); err == nil && !there {
 			err = noChroot(c.chroot)
 		}
 	}

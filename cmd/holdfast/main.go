@@ -82,7 +82,8 @@ func spelled(args []string) []string {
 // sees only the first: it takes minutes for many, and replaces what is not UTF-8.
 func parse(parser *kong.Kong, c *cli, args []string) (*kong.Context, error) {
 	shown := args
-	if end := slices.Index(args, "--"); end >= 0 && (slices.Contains(args[:end], "run") || slices.Contains(args[:end], "elect")) {
+	runs := func(arg string) bool { return arg == "run" || arg == "elect" || arg == "cron" }
+	if end := slices.Index(args, "--"); end >= 0 && slices.ContainsFunc(args[:end], runs) {
 		shown = args[:min(end+2, len(args))]
 	}
 	parsed, err := parser.Parse(shown)
@@ -93,8 +94,10 @@ func parse(parser *kong.Kong, c *cli, args []string) (*kong.Context, error) {
 		c.Run.Command = args[len(shown)-len(c.Run.Command):] // it was at the end
 	case len(c.Elect.Command) > 0:
 		c.Elect.Command = args[len(shown)-len(c.Elect.Command):]
+	case len(c.Cron.Command) > 0:
+		c.Cron.Command = args[len(shown)-len(c.Cron.Command):]
 	case len(shown) < len(args):
-		return parser.Parse(args) // "run" or "elect" was no verb
+		return parser.Parse(args) // "run", "elect" or "cron" was no verb
 	}
 	return parsed, nil
 }

@@ -74,7 +74,11 @@ func startProgram(s start) (*program, error) {
 		_, _ = syscall.Wait4(p.guard, nil, 0, nil)
 		return nil, fmt.Errorf("its guard does not read what to run: %w", err)
 	}
-	go func() { p.exited <- p.wait() }() // which run waits for
+	go func() { // which run waits for
+		e := p.wait()
+		_ = w.Close() // cron starts one program after the other; send finds it closed
+		p.exited <- e
+	}()
 	return p, nil
 }
 

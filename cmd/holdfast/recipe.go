@@ -27,6 +27,7 @@ type recipeFacts struct {
 	Round      uint64          `json:"round,omitempty"`
 	Since      time.Time       `json:"since,omitzero"`
 	Leader     *leaderFacts    `json:"leader,omitempty"`
+	Run        *runFacts       `json:"run,omitempty"`
 	Holder     *contenderFacts `json:"holder,omitempty"`
 	Unreadable []string        `json:"unreadable,omitempty"`
 }
@@ -37,6 +38,15 @@ type leaderFacts struct {
 	Token   uint64 `json:"token"`
 	Present bool   `json:"present"`
 	payload
+}
+
+// runFacts are what the record of a cron job says, as JSON.
+type runFacts struct {
+	Planned time.Time `json:"planned"`
+	State   string    `json:"state"`
+	Token   uint64    `json:"token,omitempty"`
+	Attempt int       `json:"attempt,omitempty"`
+	ID      string    `json:"id,omitempty"`
 }
 
 // entryFacts are the facts about an entry of a recipe, as JSON.
@@ -83,6 +93,9 @@ func factsOfRecipe(r *inspect.Recipe) recipeFacts {
 	if l := r.Leader; l != nil {
 		facts.Leader = &leaderFacts{ID: l.ID, Token: l.Token, Present: l.Present, payload: payloadOf(l.Data)}
 	}
+	if run := r.Run; run != nil {
+		facts.Run = &runFacts{Planned: run.Planned.UTC(), State: run.State, Token: run.Token, Attempt: run.Attempt, ID: run.ID}
+	}
 	return facts
 }
 
@@ -123,6 +136,11 @@ func recipeText(r *inspect.Recipe) string {
 			return "(no leader)"
 		}
 		return who(r.Holder)
+	case inspect.KindCron:
+		if r.Holder == nil {
+			return "(no process)"
+		}
+		return who(r.Holder)
 	case inspect.KindMembers:
 		return count(r.Holders, "member", "members")
 	case inspect.KindShards:
@@ -145,7 +163,7 @@ func recipeText(r *inspect.Recipe) string {
 
 // recipePID returns the process id that goes with recipeText.
 func recipePID(r *inspect.Recipe) string {
-	if r.Holder == nil || r.Kind != inspect.KindElection && r.Kind != inspect.KindGate {
+	if r.Holder == nil || r.Kind != inspect.KindElection && r.Kind != inspect.KindCron && r.Kind != inspect.KindGate {
 		return "-"
 	}
 	return pidText(r.Holder.PID)
@@ -159,6 +177,11 @@ func recipeSummary(r *inspect.Recipe) string {
 			return "no process leads, " + waitsText(r.Waiting)
 		}
 		return "1 process leads, " + waitsText(r.Waiting)
+	case inspect.KindCron:
+		if r.Holder == nil {
+			return "no process runs it, " + waitsText(r.Waiting)
+		}
+		return "1 process runs it, " + waitsText(r.Waiting)
 	case inspect.KindShards, inspect.KindSemaphore:
 		verb := map[inspect.RecipeKind]string{inspect.KindShards: "owned", inspect.KindSemaphore: "in use"}[r.Kind]
 		first, rest, _ := strings.Cut(recipeText(r), ",")
@@ -191,12 +214,29 @@ func writeRoster(w io.Writer, r *inspect.Roster, now time.Time) {
 			fmt.Fprintf(w, "the last leader was %s\n", orDash(safe(l.ID)))
 		}
 	}
+	if r.Run != nil {
+		fmt.Fprintln(w, runText(r.Run))
+	}
 	if len(r.Entries) > 0 {
 		rosterTable(r, now).write(w)
 	}
 	if r.More > 0 && len(r.Entries) > 0 {
 		fmt.Fprintf(w, "… and %s more\n", figures.Number(r.More))
 	}
+}
+
+// runText says what the record of a cron job says.
+func runText(r *inspect.Run) string {
+	planned := r.Planned.UTC().Format(time.RFC3339Nano)
+	switch r.State {
+	case "new":
+		return "nothing has run yet; what is planned after " + planned + " will"
+	case "begun":
+		return fmt.Sprintf("the run planned for %s has begun: attempt %d, by %s, token %d", planned, r.Attempt, orDash(safe(r.ID)), r.Token)
+	case "done":
+		return fmt.Sprintf("the last run was planned for %s: attempt %d, by %s, token %d", planned, r.Attempt, orDash(safe(r.ID)), r.Token)
+	}
+	return fmt.Sprintf("the run planned for %s is %s", planned, safe(r.State))
 }
 
 // saysText returns what a leader proclaims, as the end of a line.

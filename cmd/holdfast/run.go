@@ -142,9 +142,9 @@ func (c *runCmd) manager(a *app) (*manager.Manager, error) {
 	return m, err
 }
 
-// runProgram runs the program while h is held, which it is. It returns the exit code of the
+// runProgram runs the program while h is held, which it is, with more variables in its environment. It returns the exit code of the
 // program, and whether it said that the lock was lost; or an error if there is none to run.
-func (c *runCmd) runProgram(a *app, m *manager.Manager, h manager.Hold, program string) (code int, lost bool, err error) {
+func (c *runCmd) runProgram(a *app, m *manager.Manager, h manager.Hold, program string, more ...string) (code int, lost bool, err error) {
 	grant, err := h.Grant()
 	if err != nil {
 		return 0, false, err
@@ -159,7 +159,7 @@ func (c *runCmd) runProgram(a *app, m *manager.Manager, h manager.Hold, program 
 		Args:      c.Command,
 		KillAfter: c.KillAfter,
 		LostCode:  c.LostExitCode,
-		Env:       environment(h.Lock(), grant),
+		Env:       environment(h.Lock(), grant, more...),
 	}
 	var ok bool
 	if s.Until, ok = leaseEnd(m, h); !ok {
@@ -185,12 +185,12 @@ func (c *runCmd) runProgram(a *app, m *manager.Manager, h manager.Hold, program 
 // environment returns this process's environment with what the program is to know of the
 // lock. If this process runs under another lock, it has variables of the same names. They
 // must go: of two variables with one name, many programs take the first.
-func environment(lock *manager.Lock, grant manager.Grant) []string {
-	own := []string{
+func environment(lock *manager.Lock, grant manager.Grant, more ...string) []string {
+	own := append([]string{
 		"HOLDFAST_TOKEN=" + strconv.FormatUint(grant.Token, 10),
 		"HOLDFAST_LOCK=" + lock.Name(),
 		"HOLDFAST_PATH=" + grant.Path,
-	}
+	}, more...)
 	inherited := slices.DeleteFunc(os.Environ(), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
 		return slices.ContainsFunc(own, func(o string) bool { return strings.HasPrefix(o, name+"=") })

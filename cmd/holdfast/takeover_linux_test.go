@@ -28,6 +28,7 @@ func TestF344_RunIsKilled(t *testing.T) {
 		"run":   {"run", "--on-revoke=ignore", "x"},
 		"read":  {"run", "--read", "x"},
 		"elect": {"elect", "x"},
+		"cron":  {"cron", "--every=100ms", "x"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -123,11 +124,15 @@ func TestF344_RunIsStillEnding(t *testing.T) {
 
 // With --no-takeover the session of a run that was killed stays.
 func TestRunIsKilledWithoutTakeover(t *testing.T) {
-	for _, verb := range []string{"run", "elect"} {
+	for _, verb := range []string{"run", "elect", "cron"} {
 		t.Run(verb, func(t *testing.T) {
 			t.Parallel()
 			s, addr := serve(t)
-			c := begin(t, verb, "--servers", addr, "--session-timeout", "60s", "--no-takeover", "x", "--", "sh", "-c", "echo in; exec sleep 1000")
+			args := []string{verb, "--servers", addr, "--session-timeout", "60s", "--no-takeover"}
+			if verb == "cron" {
+				args = append(args, "--every=100ms")
+			}
+			c := begin(t, append(args, "x", "--", "sh", "-c", "echo in; exec sleep 1000")...)
 			c.stdout.await(t, "in")
 			closed := closes(s, s.Sessions()[0].ID)
 			c.signal(syscall.SIGKILL)

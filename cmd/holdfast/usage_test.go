@@ -37,6 +37,20 @@ func TestBadUsage(t *testing.T) {
 		{"long kill-after", "run --kill-after 2500ms x -- true", `--kill-after is 2.5s: it must be at least 1ms and less than a quarter of --session-timeout \(10s\)`},
 		{"short kill-after", "run --kill-after 3ns x -- true", `--kill-after is 3ns: it must be at least 1ms`},
 		{"negative kill-after", "run --kill-after=-1s x -- true", `--kill-after is -1s`},
+		{"never", "cron --every 0s x -- true", `--every is 0s`},
+		{"no schedule", "cron x -- true", `the program is not planned: --every or --schedule must`},
+		{"two schedules", "cron --every 1s --schedule @daily x -- true", `--every and --schedule can't be used together`},
+		{"an empty schedule", "cron --schedule= x -- true", `--schedule is "": empty`},
+		{"a bad schedule", "cron --schedule 5 x -- true", `--schedule is "5": expected exactly 5 fields`},
+		{"a schedule from start to start", "cron --schedule=@every_1h x -- true", `--schedule is "@every 1h": .*: use --every`},
+		{"a bad minute", "cron --schedule 60_*_*_*_* x -- true", `--schedule is .*above maximum \(59\): 60`},
+		{"no such day", "cron --schedule 0_0_30_2_* x -- true", `--schedule is "0 0 30 2 \*": there is no such time`},
+		{"no such zone", "cron --schedule TZ=Mars/Crater_@daily x -- true", `--schedule is .*bad location Mars/Crater`},
+		{"only a zone", "cron --schedule TZ=UTC x -- true", `--schedule is "TZ=UTC": there is a time zone, and nothing else`},
+		{"the machine's zone", "cron --schedule TZ=Local_@daily x -- true", `--schedule is .*differs from machine to machine`},
+		{"negative grace", "cron --every 1s --grace=-1s x -- true", `--grace is -1s`},
+		{"no attempt", "cron --every 1s --attempts 0 x -- true", `--attempts is 0`},
+		{"bad policy", "cron --every 1s --missed some x -- true", `--missed must be one of`},
 		{"no server", "run --servers= x -- true", `--servers: `},
 		{"bad server", "run --servers a:b x -- true", `--servers: .*a:b`},
 		{"bad root", "run --root locks x -- true", `Root: `},
@@ -52,7 +66,11 @@ func TestBadUsage(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			stdout, stderr, code := do(t, strings.Fields(tt.args)...)
+			args := strings.Fields(tt.args)
+			for i := range args {
+				args[i] = strings.ReplaceAll(args[i], "_", " ") // an argument with blanks
+			}
+			stdout, stderr, code := do(t, args...)
 			if code != exitUsage || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.HasPrefix(stderr, "holdfast: ") {
 				t.Errorf("exit code %d, stdout %q, stderr %q; want code 2 and one line", code, stdout, stderr)
 			}

@@ -35,6 +35,11 @@ func layouts(t *testing.T, e *ensemble) {
 	e.hold(t, "anew/lock", "lock-", 1, "web3") // has not written its record yet
 	node("anew/leader", `{"token": 1, "id": "gone"}`)
 	node("vacant/leader", `{"token": 1, "id": "gone"}`)
+	e.hold(t, "nightly/lock", "lock-", 1, "web1")
+	e.hold(t, "nightly/lock", "lock-", 2, "web2")
+	node("nightly/record", `{"planned": "2026-03-01T06:00:00+01:00", "state": "begun", "token": 7, "attempt": 2, "id": "4001@db7"}`)
+	node("past/record", `{"planned": "2026-03-01T05:00:00Z", "state": "done", "token": 7, "attempt": 1, "id": "gone"}`)
+	node("planned/record", `{"planned": "2026-03-01T05:00:00Z", "state": "new", "id": "gone"}`)
 	put("theirs/_c_"+dashed+"0-latch-0000000000", "app-7")
 	put("theirs/_c_"+dashed+"1-latch-0000000001", "app-8")
 	put("selected/_c_"+dashed+"2-lock-0000000000", "app-7")
@@ -106,7 +111,10 @@ func TestRecipesShow(t *testing.T) {
 			db         semaphore  3 of 3 permits                    - AGE        1
 			mails      queue      3 elements, 1 taken, 1 buried     - AGE        2
 			mutex      exclusive  10.1.2.3 (curator)                - AGE        0
+			nightly    cron       web1@db7                       4001 AGE        1
 			other      queue      2 elements, 0 taken               - AGE        2
+			past       cron       (no process)                      -      -        0
+			planned    cron       (no process)                      -      -        0
 			pool       semaphore  1 permit                          - AGE        1
 			revoked    exclusive  __REVOKE__ (curator)              - AGE        0
 			scheduler  election   web1@db7                       4001 AGE        1
@@ -130,6 +138,20 @@ func TestRecipesShow(t *testing.T) {
 		{"who vacant", `
 			vacant (election): no process leads, none waits
 			the last leader was gone`},
+		{"who nightly", `
+			nightly (cron): 1 process runs it, 1 waits
+			the run planned for TIME has begun: attempt 2, by 4001@db7, token 7
+			#  STATE  WHO        PID  SINCE  ENDPOINT  SESSION
+			1  runs   web1@db7  4001 AGE  db7:8080  SESSION
+			2  waits  web2@db7  4002 AGE  db7:8080  SESSION`},
+		{"who past", `
+			past (cron): no process runs it, none waits
+			the last run was planned for TIME: attempt 1, by gone, token 7`},
+		{"who planned", `
+			planned (cron): no process runs it, none waits
+			nothing has run yet; what is planned after TIME will`},
+		{"who --json past", `
+			{"name":"past","path":"/holdfast/past","kind":"cron","holders":0,"waiting":0,"run":{"planned":"TIME","state":"done","token":7,"attempt":1,"id":"gone"},"entries":[]}`},
 		{"who theirs", `
 			theirs (latch): 1 process holds it, 1 waits
 			#  STATE  KIND       WHO              PID  SINCE  ENDPOINT  SESSION
@@ -270,7 +292,10 @@ func TestRecipesAsJSON(t *testing.T) {
 		closed gate 0/0 +0 0 0 #0 Curator's DistributedBarrier by 10.1.2.3
 		db semaphore 3/3 +1 0 0 #0  by billing
 		mails queue 1/0 +2 1 1 #0
+		nightly cron 1/0 +1 0 0 #0  by web1
 		other queue 0/0 +2 0 0 #0 ZooKeeper's DistributedQueue
+		past cron 0/0 +0 0 0 #0
+		planned cron 0/0 +0 0 0 #0
 		pool semaphore 1/0 +1 0 0 #0  by 10.1.2.3
 		scheduler election 1/0 +1 0 0 #0 4001@db7: at work by web1
 		shut gate 0/0 +0 0 0 #0  by admin
@@ -301,6 +326,8 @@ func TestRecipesWithFewRights(t *testing.T) {
 	must(t, e.CreateAll("/holdfast/mails/consumers", nil))
 	hide("scheduler/leader", `{"token": 7, "id": "x"}`)
 	e.hold(t, "scheduler/lock", "lock-", 1, "web1")
+	hide("nightly/record", `{"planned": "2026-03-01T05:00:00Z", "state": "done"}`)
+	e.hold(t, "nightly/lock", "lock-", 1, "web1")
 	hide("step/round", `{"size": 2, "round": 7}`)
 	e.put(t, "/holdfast/step/members/in-a", process("one", "member", 4001))
 	must(t, e.CreateAll("/holdfast/workers", nil))
@@ -312,10 +339,11 @@ func TestRecipesWithFewRights(t *testing.T) {
 			boxes shards 1 shard, 0 members - AGE 0
 			db semaphore 1 permit - AGE 0
 			mails queue 0 elements, 0 taken - - 0
+			nightly cron web1@db7 4001 AGE 0
 			scheduler election web1@db7 4001 AGE 0
 			step barrier 0 inside - - 1
 			workers members 2 members - AGE 0`,
-			"holdfast: may not read 5 nodes of recipes, so what they tell does not show: /holdfast/boxes/spec, /holdfast/db/permits, /holdfast/mails/items and 2 more"},
+			"holdfast: may not read 6 nodes of recipes, so what they tell does not show: /holdfast/boxes/spec, /holdfast/db/permits, /holdfast/mails/items and 3 more"},
 		{"who boxes", `
 			boxes (shards): 1 shard owned, 0 members, none waits
 			# STATE SHARD WAITING WHO PID AGE ENDPOINT SESSION

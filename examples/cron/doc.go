@@ -26,4 +26,7 @@
 // The lock says that no two machines run the job at the same time. It does not say that
 // each run is complete: a machine can die in the middle of one. So a job should be able
 // to run again after half a run, or note in its store how far it has come.
+//
+// Nor does it say what becomes of a run that was due while no machine was there. Package
+// recipes/cron does, for jobs that are planned at certain times.
 package main

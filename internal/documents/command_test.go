@@ -72,7 +72,7 @@ func runBlock(t *testing.T, b block, programs string) {
 func build(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	if out, err := command(t, "go", "build", "-o", dir, "./cmd/holdfast", "./stress", "./internal/realzk/zkserver", "./examples/leadercron"); err != nil {
+	if out, err := command(t, "go", "build", "-o", dir, "./cmd/holdfast", "./stress", "./internal/realzk/zkserver"); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	return dir

@@ -36,7 +36,7 @@ func goBlocks(t *testing.T) (programs, tests, parts []block) {
 	t.Helper()
 	for _, b := range blocks(t) {
 		switch {
-		case b.lang != "go" || b.from != "":
+		case b.lang != "go" || b.from != "" || b.not != "":
 		case strings.HasPrefix(b.text, "package main\n"):
 			programs = append(programs, b)
 		case strings.HasPrefix(b.text, "package "):
@@ -90,6 +90,7 @@ func TestGoTests(t *testing.T) {
 const imports = `
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
@@ -98,7 +99,7 @@ import (
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
-var _, _, _ = errors.New, time.Now, zkio.SetOp
+var _, _, _, _ = binary.BigEndian, errors.New, time.Now, zkio.SetOp
 `
 
 const signature = `(ctx context.Context, m *manager.Manager, lock, alice, bob *manager.Lock, prices *manager.RWLock, h manager.Hold,

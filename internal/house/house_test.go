@@ -45,7 +45,7 @@ all lines of tests 3
 
 func TestFigures(t *testing.T) {
 	var out strings.Builder
-	err := run(&out, "testdata/small", options{least: 10, top: 2, back: true, from: []string{"..door.open"}})
+	err := run(&out, "testdata/small", options{patterns: []string{"./..."}, least: 10, top: 2, back: true, from: []string{"..door.open"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestErrors(t *testing.T) {
 		{"testdata/broken", "", "type-check the packages in testdata/broken: "},
 		{"testdata/none", "", "count the lines in testdata/none: "},
 	} {
-		err := run(new(strings.Builder), tt.dir, options{from: []string{tt.from}})
+		err := run(new(strings.Builder), tt.dir, options{patterns: []string{"./..."}, from: []string{tt.from}})
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s, from %s: error %v, want one with %q", tt.dir, tt.from, err, tt.want)
 		}

@@ -7,7 +7,7 @@
 //
 // Of each package it counts the files outside tests, and the lines of code in them and in
 // tests: those that are neither blank nor comment alone. Nested modules are included.
-// Packages of the module itself with 300 lines of code or more have these figures as well:
+// Packages that -packages names, with 300 lines of code or more have these figures as well:
 //
 //   - References between files: ordered pairs of files of which the first uses a name,
 //     field or method that the second declares. How many it uses does not matter.
@@ -32,15 +32,18 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 )
 
 func main() {
 	var o options
 	dir := flag.String("dir", ".", "the module to measure")
+	patterns := flag.String("packages", "./...", "of it and of the modules that its go.work joins, the packages to look into")
 	flag.IntVar(&o.least, "least", 300, "look into packages with at least so many lines of code")
 	flag.IntVar(&o.top, "top", 3, "print so many types and walks of each package")
 	flag.BoolVar(&o.back, "back", false, "list the references that run back, with the number of names used")
 	flag.Parse()
+	o.patterns = strings.Fields(*patterns)
 	o.from = flag.Args() // such as manager.Lock.Acquire
 	if err := run(os.Stdout, *dir, o); err != nil {
 		fmt.Fprintln(os.Stderr, "house:", err)
@@ -51,6 +54,7 @@ func main() {
 type options struct {
 	least, top int
 	back       bool
+	patterns   []string
 	from       []string
 }
 
@@ -67,7 +71,7 @@ func run(out io.Writer, dir string, o options) error {
 	if err != nil {
 		return fmt.Errorf("count the lines in %s: %w", dir, err)
 	}
-	rooms, err := load(dir, sizes, o.least)
+	rooms, err := load(dir, o.patterns, sizes, o.least)
 	if err != nil {
 		return err
 	}

@@ -24,14 +24,18 @@ type room struct {
 	calls calls
 }
 
-// load type-checks the module in dir, for the same operating system wherever it runs. It
+// load type-checks packages of the module in dir, for the same operating system wherever it runs. It
 // returns the packages with at least so many lines of code, by name.
-func load(dir string, s sizes, least int) (rooms []*room, err error) {
+func load(dir string, patterns []string, s sizes, least int) (rooms []*room, err error) {
+	env := append(os.Environ(), "GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=0")
+	if _, err := os.Stat(filepath.Join(dir, "go.work")); err != nil {
+		env = append(env, "GOWORK=off") // one in a directory above joins other modules
+	}
 	pkgs, err := packages.Load(&packages.Config{
 		Mode: packages.LoadSyntax | packages.NeedModule,
 		Dir:  dir,
-		Env:  append(os.Environ(), "GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=0", "GOWORK=off"),
-	}, "./...")
+		Env:  env,
+	}, patterns...)
 	if err != nil {
 		return nil, fmt.Errorf("load the packages in %s: %w", dir, err)
 	}

@@ -37,11 +37,14 @@ const policy = `
 	# must not link it.
 	zkio:                     futures internal/ctxerr internal/oneline internal/jute github.com/go-zookeeper/zk golang.org/x/sync/... golang.org/x/sys/... go.uber.org/atomic | SERVERS
 	zkio/zktest:              internal/jute | TESTS internal/realzk github.com/go-zookeeper/zk
-	sentinel:                 zkio internal/oneline internal/takeover golang.org/x/sys/... | TESTS zkio/zktest
+	sentinel:                 zkio internal/oneline internal/takeover golang.org/x/sys/... | TESTS zkio/zktest manager
 	internal/takeover:        zkio | TESTS zkio/zktest
 	manager:                  state futures zkio sentinel manager/internal/errand internal/queue internal/queueio internal/ctxerr internal/oneline internal/takeover golang.org/x/sync/... go.uber.org/atomic | SERVERS internal/check internal/jute
 	manager/inspect:          zkio manager manager/internal/errand internal/queue internal/queueio internal/ctxerr internal/takeover | SERVERS
 	manager/internal/errand:  zkio | TESTS
+
+	# The metrics that manager/prom and manager/otel, which are modules of their own, export.
+	manager/internal/vitals:  state manager | TESTS
 
 	# Recipes stand on what any program can use, and on what they share.
 	recipes/internal:
@@ -56,6 +59,7 @@ const policy = `
 	recipes/semaphore:           RECIPE | SERVERS recipes/internal/recipetest
 	recipes/queue:               RECIPE | SERVERS recipes/internal/recipetest
 	recipes/barrier:             RECIPE | SERVERS recipes/internal/recipetest
+	recipes/cron:                RECIPE | SERVERS recipes/internal/recipetest internal/realzk/child
 
 	# Programs use what users can use.
 	internal/figures:         | TESTS
@@ -83,7 +87,7 @@ const policy = `
 	stress/internal/verdict:  internal/figures stress/internal/history github.com/HdrHistogram/hdrhistogram-go | TESTS
 	stress/internal/report:   internal/figures stress/internal/history stress/internal/verdict | TESTS
 	bench:                    PUBLIC recipes/queue internal/figures bench/internal/chart bench/internal/delay bench/internal/zkconn bench/internal/start bench/internal/work internal/realzk internal/jute github.com/go-zookeeper/zk | SERVERS
-	cmd/holdfast:             PUBLIC recipes/election recipes/queue manager/inspect internal/doctor internal/figures internal/takeover github.com/alecthomas/kong github.com/gdamore/tcell/... github.com/rivo/uniseg golang.org/x/sys/... golang.org/x/term | SERVERS recipes/... internal/realzk/child internal/jute
+	cmd/holdfast:             PUBLIC recipes/cron recipes/election recipes/queue manager/inspect internal/doctor internal/figures internal/takeover github.com/alecthomas/kong github.com/gdamore/tcell/... github.com/rivo/uniseg github.com/robfig/cron/v3 golang.org/x/sys/... golang.org/x/term | SERVERS recipes/... internal/realzk/child internal/jute
 	bench/internal/chart:
 	bench/internal/delay:     golang.org/x/sys/... | TESTS
 	bench/internal/zkconn:      bench/internal/work github.com/go-zookeeper/zk | TESTS
@@ -94,9 +98,12 @@ const policy = `
 	examples/actors:          manager examples/internal/demo | SERVERS examples/internal/exampletest
 	examples/cache:           manager examples/internal/demo | TESTS examples/internal/exampletest
 	examples/cron:            manager examples/internal/demo | TESTS examples/internal/exampletest
-	examples/leadercron:      manager zkio recipes/election examples/internal/demo | SERVERS examples/internal/exampletest
 	examples/internal/demo:   zkio/zktest | TESTS
 	examples/internal/exampletest:
+
+	# The adapters are modules of their own; their example programs share this.
+	adapters/internal/adaptertest: manager zkio/zktest
+	adapters/internal/demo:   manager zkio/zktest
 
 	# Tools and tests of this repository.
 	internal/realzk:          internal/realzk/child internal/realzk/scratch | TESTS
@@ -110,6 +117,7 @@ const policy = `
 	internal/sim:             | TESTS state manager zkio/zktest internal/check internal/sim/yield
 	internal/sim/weave:
 	internal/sim/yield:
+	internal/matrix:          | TESTS
 	internal/mutants:         | TESTS
 	internal/apitext:         | TESTS
 	internal/documents:       | SERVERS manager internal/realzk/child

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -36,7 +37,11 @@ type goFile struct {
 func (f goFile) pkg() string  { return path.Dir(f.name) }
 func (f goFile) isTest() bool { return strings.HasSuffix(f.name, "_test.go") }
 
-// load parses a tree. Nested modules, hidden directories and test data are not
+// programs are modules of their own because of what they require. Otherwise they are as the
+// packages of the library, and the same rules hold for them.
+var programs = []string{"cmd/holdfast", "stress"}
+
+// load parses a tree. Other nested modules, hidden directories and test data are not
 // part of it.
 func load(t *testing.T, files fs.FS) tree {
 	t.Helper()
@@ -46,7 +51,7 @@ func load(t *testing.T, files fs.FS) tree {
 		case err != nil:
 			return err
 		case d.IsDir():
-			if _, err := fs.Stat(files, path.Join(name, "go.mod")); name != "." && err == nil || d.Name() == "testdata" || hidden(name) {
+			if _, err := fs.Stat(files, path.Join(name, "go.mod")); name != "." && err == nil && !slices.Contains(programs, name) || d.Name() == "testdata" || hidden(name) {
 				return fs.SkipDir
 			}
 		case path.Ext(name) == ".go":

@@ -24,6 +24,7 @@ import (
 
 func main() {
 	dir := flag.String("dir", ".", "the module to check")
+	patterns := flag.String("packages", "./...", "of it and of the modules that its go.work joins, the packages to check")
 	flag.Parse()
 	if flag.NArg() == 0 {
 		fmt.Fprintln(os.Stderr, "elsewhere: no platform given, such as windows/amd64")
@@ -31,7 +32,7 @@ func main() {
 	}
 	sound := true
 	for _, platform := range flag.Args() {
-		found, err := check(os.Stdout, *dir, platform)
+		found, err := check(os.Stdout, *dir, strings.Fields(*patterns), platform)
 		if err != nil {
 			fmt.Fprintf(os.Stderr, "elsewhere: checking for %s: %v\n", platform, err)
 			os.Exit(1)
@@ -43,9 +44,8 @@ func main() {
 	}
 }
 
-// check prints the errors of the packages of the module in dir and of the modules that they
-// import, on a platform, and returns how many there are.
-func check(out io.Writer, dir, platform string) (found int, err error) {
+// check prints the errors of packages of the module in dir, and of those that they import, on a platform, and returns how many there are.
+func check(out io.Writer, dir string, patterns []string, platform string) (found int, err error) {
 	system, architecture, ok := strings.Cut(platform, "/")
 	if !ok {
 		return 0, fmt.Errorf("want a system and an architecture, such as windows/amd64")
@@ -56,7 +56,7 @@ func check(out io.Writer, dir, platform string) (found int, err error) {
 		Env:       append(os.Environ(), "GOOS="+system, "GOARCH="+architecture, "CGO_ENABLED=0"),
 		Tests:     true,
 		ParseFile: parse,
-	}, "./...")
+	}, patterns...)
 	if err != nil {
 		return 0, err
 	}

@@ -40,7 +40,7 @@ func TestCheck(t *testing.T) {
 		{"linux/386", 3, []string{"example.go:3", "overflows", "other_386.go:3"}},
 	} {
 		var out bytes.Buffer
-		found, err := check(&out, dir, tt.platform)
+		found, err := check(&out, dir, []string{"./..."}, tt.platform)
 		if err != nil || found != tt.found {
 			t.Errorf("%s: %d errors, want %d: %v\n%s", tt.platform, found, tt.found, err, out.String())
 		}
@@ -50,10 +50,10 @@ func TestCheck(t *testing.T) {
 			}
 		}
 	}
-	if _, err := check(&bytes.Buffer{}, dir, "linux"); err == nil {
+	if _, err := check(&bytes.Buffer{}, dir, []string{"./..."}, "linux"); err == nil {
 		t.Error("a platform without an architecture was taken")
 	}
-	if _, err := check(&bytes.Buffer{}, dir, "plan10/amd64"); err == nil {
+	if _, err := check(&bytes.Buffer{}, dir, []string{"./..."}, "plan10/amd64"); err == nil {
 		t.Error("a system that does not exist was taken")
 	}
 }
