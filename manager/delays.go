@@ -83,12 +83,23 @@ func (t *delays) drop() {
 
 // retry wakes the round's I/O after a while. It reports false if the pool is
 // closed.
-func (t *delays) retry() bool {
+func (t *delays) retry() bool { return t.retryIn(t.attempts.Wait()) }
+
+// awaitLease wakes the round's I/O when s has a longer lease. It returns what to do until then.
+func (t *delays) awaitLease(s *zkio.Session) next {
+	if t.retryIn(s.NextProof() + s.Timeout()/48) { // by then the heartbeat has sent it
+		return sleep
+	}
+	t.round.fail(t.round.error("acquire", ErrClosed))
+	return again
+}
+
+// retryIn wakes the round's I/O after d. It reports false if the pool is closed.
+func (t *delays) retryIn(d time.Duration) bool {
 	timer := state.FetchTimer
 	if t.io.Urgent() {
 		timer = state.EndTimer
 	}
-	d := t.attempts.Wait()
 	return t.add(d, &delayedWake{io: t.io, timer: timer, later: t.events.Load().Has(state.Waited) || t.attempts > promptTries})
 }
 

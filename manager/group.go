@@ -493,7 +493,7 @@ func (g *group) enter(s *zkio.Session) next {
 		}
 		g.seen = false // for the next time
 		if lease = s.Lease(); lease.Remaining() < need {
-			return g.places[0].putOff(retry)
+			return g.places[0].delays().awaitLease(s)
 		}
 	}
 	g.unwatch()

@@ -244,8 +244,8 @@ func (t *roundIO) queue(s *zkio.Session) next {
 }
 
 // leaseToBegin returns how much of a lease a grant needs. Soon after answers were
-// late a lease is short, and what extends it counts only a quarter of the timeout
-// later (see package zkio): a lock granted earlier would be lost on a healthy
+// late there is none or a short one, and what extends it counts only a quarter of the
+// timeout later (see package zkio): a lock granted earlier would be lost on a healthy
 // connection. Otherwise there is more than that, unless LostMargin takes most of it
 // away.
 func (m *Manager) leaseToBegin(s *zkio.Session) time.Duration {
@@ -273,7 +273,7 @@ func (t *roundIO) grant(s *zkio.Session) next {
 			return t.failed(err)
 		}
 		if lease = s.Lease(); lease.Remaining() < l.m.leaseToBegin(s) {
-			return retry
+			return t.delays().awaitLease(s)
 		}
 	}
 	t.node.KeepAlive(true)

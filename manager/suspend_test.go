@@ -88,7 +88,7 @@ func TestF045_SuspendedMachine(t *testing.T) {
 
 // A waiter's machine is suspended for longer than the lease lasts, and the first
 // thing that the waiter hears is that the lock is free. It proves its session
-// before it enters.
+// before it enters, and waits until that makes a lease.
 func TestF030_SuspendedBeforeTheGrant(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		var m machine
@@ -98,8 +98,11 @@ func TestF030_SuspendedBeforeTheGrant(t *testing.T) {
 		later(time.Minute)
 		m.suspend(6 * time.Second)
 		mustRelease(c.t, h)
-		synctest.Wait()
-		wantErr(c.t, "the waiter", w.Err(), nil)
+		start := time.Now()
+		_, err := w.Granted().Wait(c.t.Context())
+		wantErr(c.t, "the waiter", err, nil)
+		d := time.Since(start)
+		expect(c.t, d >= 10*time.Second/12 && d <= 10*time.Second*7/24, "it took %v", d)
 		mustRelease(c.t, w)
 	})
 }

@@ -44,8 +44,14 @@ import (
 //
 // Unless it had begun to: the leader takes all sessions that end at a tick off its
 // queue, and then ends one after the other. Until its turn comes, such a session can
-// be resumed, and its writes are carried out; and it is ended all the same. See
-// docs/zookeeper.md for what that takes.
+// be resumed, and its writes are carried out; and it is ended all the same, which
+// takes far less than a twelfth of T. So after a silence, in which the leader may have
+// come so far, a lease begins only with a write that was sent a twelfth of T after the
+// answer that ended the silence. A silence is a time of 5/12 T or more from the sending
+// of the newest request that was answered to the next answer: pings are T/3 apart, and
+// the writes that keep a lease T/7. A lease that is in force was made before the leader
+// could begin to end the session, so it may be extended by any write. What this leaves
+// is in docs/zookeeper.md.
 //
 // This takes that T is at least two ticks of every server, and that every server has
 // the same bounds for T: one with a lower bound shortens the session when it is
@@ -75,6 +81,7 @@ type leaseTracker struct {
 	led       answers       // the leader's among them
 	proof     time.Duration // s
 	known     time.Duration // p
+	settled   time.Duration // a write that was sent before begins no lease: there was a silence
 	ended     bool
 }
 
@@ -108,6 +115,9 @@ func (t *leaseTracker) greeted(now, timeout time.Duration, first bool) {
 		t.lapseLocked(l, l.until.Load())
 	}
 	t.timeout, t.connected = timeout, t.asked
+	if !first {
+		t.listen(now)
+	}
 	t.answers.reset(timeout / answersPerTimeout)
 	t.led.reset(timeout / answersPerTimeout)
 	t.answers.add(t.asked, now)
@@ -120,9 +130,17 @@ func (t *leaseTracker) greeted(now, timeout time.Duration, first bool) {
 func (t *leaseTracker) answered(sent, now time.Duration, byLeader bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.listen(now)
 	t.answers.add(sent, now)
 	if byLeader {
 		t.led.add(sent, now)
+	}
+}
+
+// listen notes that an answer has come, which may have ended a silence.
+func (t *leaseTracker) listen(now time.Duration) {
+	if now-t.answers.sent >= t.timeout*5/12 {
+		t.settled = now + t.timeout/12
 	}
 }
 
@@ -150,6 +168,8 @@ func (t *leaseTracker) proved(s time.Duration) {
 		until = lapsed
 	}
 	switch {
+	case until == lapsed && s < t.settled:
+		//holdfast:reached lease: a proof too soon after a silence begins none
 	case until == lapsed && end > now:
 		t.current.Store(newLease(t, int64(end)))
 		t.proofs.Add(1)
@@ -242,6 +262,9 @@ func (t *leaseTracker) due() time.Duration {
 	defer t.mu.Unlock()
 	due := t.proof + t.timeout/7
 	until := t.current.Load().until.Load()
+	if until == lapsed && t.proof < t.settled {
+		return min(due, t.settled)
+	}
 	if until == lapsed || t.known+t.timeout*11/12 >= t.proof+t.timeout*5/12 {
 		return due
 	}

@@ -83,14 +83,13 @@ func TestLeaseRule(t *testing.T) {
 	}{
 		{"a young connection: the connect request is p", []ask{{write, 2, 2.1}}, 0, 2 + 6},
 		{"the connect request alone, later", []ask{{write, 5, 5.1}}, 0, 5 + 6},
-		{"… and too late for s", []ask{{write, 8, 8.1}}, 0, 1 + 11},
 		{"a ping does not count: nothing shows that it was reported", []ask{{ping, 4, 5}, {write, 8.5, 8.6}}, 0, 1 + 11},
 		{"nor does it with a write that was answered later", []ask{{ping, 4, 4.5}, {write, 8, 8.6}, {write, 8.5, 8.6}}, 0, 1 + 11},
 		{"a sync shows it", []ask{{ping, 4, 5}, {sync_, 8, 8.1}, {write, 8.5, 8.6}}, 0, 8.5 + 6},
 		{"so does a write", []ask{{ping, 4, 5}, {write, 8, 8.1}, {write, 8.5, 8.6}}, 0, 8.5 + 6},
 		{"of a ping answered T/4 before", []ask{{ping, 4, 5.01}, {sync_, 8, 8.1}, {write, 8.5, 8.6}}, 0, 1 + 11},
 		{"of the newest of those", []ask{{ping, 2, 2.1}, {ping, 3, 3.1}, {ping, 7, 7.1}, {sync_, 8, 8.1}, {write, 8.5, 8.6}}, 0, 3 + 11},
-		{"newest by sending, not by answer", []ask{{ping, 3, 3.2}, {ping, 2, 3.6}, {sync_, 8, 8.1}, {write, 8.5, 8.6}}, 0, 3 + 11},
+		{"newest by sending, not by answer", []ask{{ping, 3, 3.2}, {ping, 2, 3.6}, {sync_, 7.5, 7.6}, {write, 8.5, 8.6}}, 0, 3 + 11},
 		{"the newest sync counts", []ask{{ping, 4, 4.1}, {sync_, 6, 6.1}, {sync_, 8, 8.1}, {write, 8.5, 8.6}}, 0, 8.5 + 6},
 		{"which had been answered when the write was sent", []ask{{ping, 4, 4.1}, {sync_, 6, 6.1}, {sync_, 8, 8.6}, {write, 8.5, 8.6}}, 0, 1 + 11},
 		{"a proof that took long", []ask{{ping, 4, 4.1}, {sync_, 7.5, 7.6}, {write, 8, 11}}, 0, 8 + 6},
@@ -107,6 +106,53 @@ func TestLeaseRule(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestF370_LeaseAfterASilence: after a time in which the leader may have begun to end the
+// session, a lease begins only with a write that is sent T/12 later, which is when the next one
+// is due. A lease that is in force is extended as ever.
+func TestF370_LeaseAfterASilence(t *testing.T) {
+	ends := func(b *leaseBench, sent, want float64) {
+		t.Helper()
+		b.answer(write, sec(sent), sec(sent+0.01))
+		if got := b.ends(); got != sec(want) {
+			t.Errorf("with the write at %v: the lease ends at %v, want %v", sent, got, sec(want))
+		}
+	}
+	for name, hear := range map[string]func(b *leaseBench){
+		"own":             func(b *leaseBench) { b.answer(ping, sec(19.9), sec(20)) },
+		"the server's":    func(b *leaseBench) { b.answer(ping, sec(15.1), sec(20)) },
+		"while connected": func(b *leaseBench) { b.answer(ping, sec(17), sec(20)); b.answer(ping, sec(19), sec(20)) },
+		"the network's": func(b *leaseBench) {
+			b.connecting(sec(19.9))
+			b.at(sec(20))
+			b.greeted(sec(20), 12*time.Second, false)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newLeaseBench(0)
+			ends(b, 8.99, 0) // the first answer after 5/12 T
+			b = newLeaseBench(0)
+			b.answer(ping, sec(4), sec(4.1))
+			ends(b, 8.98, 1+11) // before that time has passed
+			ends(b, 11.9, 4+11)
+			b.answer(ping, sec(15), sec(15.01)) // on which all that was is forgotten
+			hear(b)
+			ends(b, 20.01, 0)
+			if due := b.due(); due != sec(21) {
+				t.Errorf("the next write is due at %v", due)
+			}
+			ends(b, 20.99, 0)
+			if name == "the network's" {
+				ends(b, 21, 21+6) // the connect request is p
+			} else {
+				ends(b, 21, 15+11)
+			}
+		})
+	}
+	b := newLeaseBench(0)
+	ends(b, 2, 2+6)
+	ends(b, 7.5, 1+11) // and it was 5.5 s before that
 }
 
 // TestLeaseAfterReconnect: the connect request of the present connection is p, and
@@ -229,11 +275,11 @@ func TestLeaseLife(t *testing.T) {
 		{"no proof yet", 1.1, 0, 0, 0},
 		{"the first proof", 1.1, 1.2, 1, 1.2 + 6},
 		{"an older one is no step back", 1.1, 0.5, 1, 1.2 + 6},
-		{"extended, with the connect request as p", 7.1, 7, 1, 1 + 11},
+		{"extended, with the connect request as p", 7.15, 7.14, 1, 1 + 11},
 		{"a moment before the end", 11.99, 0, 1, 1 + 11},
 		{"the end", 12, 0, 1, 0},
 		{"a step back, which no clock makes", 11, 0, 1, 0},
-		{"another lease, with the first write as p", 12.15, 12.1, 2, 1.2 + 11},
+		{"another lease, with the first write as p", 12.13, 12.1, 2, 1.2 + 11},
 		{"its end is unnoticed when the next proof comes", 30, 29.9, 2, 0},
 		{"and too young for the next", 33.1, 33, 2, 0},
 		{"the third", 33.5, 33.25, 3, 33.25 + 6},

@@ -165,6 +165,14 @@ func (s *Session) Connected() bool {
 // proof, and between a lapse and the next proof, it is one that is not in force.
 func (s *Session) Lease() *Lease { return s.leases.current.Load() }
 
+// NextProof returns how long it takes until the next write makes the lease longer, or begins one;
+// 0 if it would at once. It is for a caller whose [Session.Prove] was answered, and has left a lease
+// that is short or none, as soon after answers were late. While the session has nodes to keep alive,
+// the session sends that write by itself. NextProof does no I/O and does not block.
+func (s *Session) NextProof() time.Duration {
+	return max(0, s.leases.due()-s.client.clock.now())
+}
+
 // attempting notes that another attempt to connect begins. Once in an outage, it
 // logs that every server was tried in vain; before the first session [Open] tells.
 func (s *Session) attempting() {

@@ -26,7 +26,8 @@ type quorum struct {
 	servers, observers int
 	relayed            bool
 	syncLimit          int
-	stay               bool // holders stay, so that what is cut off has only the lease
+	stay               bool          // holders stay, so that what is cut off has only the lease
+	between            time.Duration // the ends of two sessions of one tick
 	seed               uint64
 }
 
@@ -43,6 +44,7 @@ func newQuorum(seed uint64) quorum {
 		relayed:   rng.IntN(2) == 0,
 		syncLimit: pick(rng, 5, 10, 20),
 		stay:      rng.IntN(2) == 0,
+		between:   pick(rng, 0, time.Millisecond, 4*time.Millisecond),
 		seed:      seed,
 	}
 }
@@ -54,6 +56,7 @@ func (q quorum) chained() bool { return q.relayed && q.observers > 0 }
 
 // start starts the servers.
 func (q quorum) start(cfg zktest.Config) *zktest.Ensemble {
+	cfg.BetweenEnds = q.between
 	return zktest.NewEnsemble(zktest.EnsembleConfig{
 		Config: cfg, Servers: q.servers, Observers: q.observers, Relayed: q.relayed, SyncLimit: q.syncLimit, Seed: q.seed,
 	})

@@ -21,6 +21,12 @@ type Config struct {
 	MinSessionTimeout time.Duration
 	MaxSessionTimeout time.Duration
 
+	// BetweenEnds is how long the leader takes from the end of one session to that of the next
+	// one that ends at the same tick. A real server takes some 20 microseconds with nothing else
+	// to do. Until its turn comes, a session can be resumed, and make changes, and ends all the
+	// same. The default is 0.
+	BetweenEnds time.Duration
+
 	// ContainerCheckInterval is how often the server deletes container nodes
 	// that have lost their last child, and nodes whose time to live is over.
 	// The default is 60 s.

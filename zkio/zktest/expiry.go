@@ -115,6 +115,29 @@ func (s *service) expire(sess *session, forced bool) *txn {
 	return s.endSession(sess)
 }
 
+// finish has the leader end sess after d, whatever the session does until then. If the leader is
+// deposed meanwhile, all sessions begin anew with the next one.
+func (s *service) finish(sess *session, d time.Duration) {
+	leader, led := s.leader, s.leader.led
+	end := func() {
+		sess.closing = true
+		leader.propose(nil, func() *txn { return s.expire(sess, false) })
+	}
+	if d == 0 {
+		end()
+		return
+	}
+	s.after(d, func() {
+		switch {
+		case s.leader != leader || leader.led != led || leader.role != leading:
+		case leader.paused != nil:
+			s.finish(sess, s.cfg.TickTime)
+		default:
+			end()
+		}
+	})
+}
+
 // clockLoop is the server's clock, one goroutine for the server's whole life. It
 // ends sessions at their ticks, and deletes idle containers and nodes whose time
 // to live is over. It sleeps until there may be something to do. Without sessions
@@ -127,9 +150,8 @@ func (s *service) clockLoop() {
 		s.mu.Lock()
 		s.attend(now)
 		if s.hasLeader() {
-			for _, sess := range s.expiry.due(int64(now.Sub(s.started) / s.cfg.TickTime)) {
-				sess.closing = true
-				s.leader.propose(nil, func() *txn { return s.expire(sess, false) })
+			for i, sess := range s.expiry.due(int64(now.Sub(s.started) / s.cfg.TickTime)) {
+				s.finish(sess, time.Duration(i)*s.cfg.BetweenEnds)
 			}
 		}
 		if !s.sweepAt.IsZero() && !now.Before(s.sweepAt) {

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package zkio
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/zkio/zktest"
+)
+
+// TestF370_ResumedAtTheLastMoment: the leader has begun to end the sessions of a tick when a
+// client comes back, whose turn has not come. It resumes its session and makes changes, and then
+// its network fails, so that it does not hear that the session is ended. Its lease is over by
+// then, or has not begun.
+func TestF370_ResumedAtTheLastMoment(t *testing.T) {
+	const (
+		timeout = 4 * time.Second
+		tick    = timeout / 4
+		between = timeout / 16 // long, and less than a twelfth
+		moment  = timeout / 1000
+	)
+	network, server := "the client's network", "its server's"
+	aways := map[string]func(e *zktest.Ensemble) (back func()){
+		network: func(e *zktest.Ensemble) func() {
+			var refused []*zktest.Fault
+			for i := range e.Addresses() {
+				f := e.Server(i + 1).Faults()
+				refused = append(refused, f.Refuse())
+				f.CutAll()
+			}
+			return func() {
+				for _, f := range refused {
+					f.Remove()
+				}
+			}
+		},
+		server: func(e *zktest.Ensemble) func() {
+			e.Isolate(1)
+			return e.Heal
+		},
+	}
+	for _, test := range []struct {
+		fails string // the client has no way to the leader
+		keeps bool   // it has a node to keep alive; without one it notices nothing of its server's network
+	}{{network, true}, {network, false}, {server, true}} {
+		t.Run(fmt.Sprintf("%s, with a node: %t", test.fails, test.keeps), func(t *testing.T) {
+			var due time.Duration // after the beginning, if the client does not come back
+			ended, proved := 0, 0 // of those that came back
+			trial := func(comes time.Duration) {
+				synctest.Test(t, func(t *testing.T) {
+					e := zktest.NewEnsemble(zktest.EnsembleConfig{
+						Config:    zktest.Config{TickTime: tick, BetweenEnds: between, Logger: quiet},
+						SyncLimit: 20,
+					})
+					t.Cleanup(func() { e.Close() })
+					silence := func() {
+						for i := range e.Addresses() {
+							e.Server(i + 1).Faults().BlackholeAll()
+						}
+					}
+					began := time.Now()
+					cfg := configure(e.Server(1))
+					cfg.Servers, cfg.Dialer = e.Addresses()[:1], e.Dial
+					other, c := open(t, cfg), open(t, cfg) // the other's session ends first
+					s := c.Session()
+					must(t, s.EnsureDir("/d", nil))
+					if test.keeps {
+						mustCreate(t, other.Session(), "/d", nil)
+						mustCreate(t, s, "/d", nil)
+					}
+					var answered atomic.Int64 // when, after the beginning
+					e.OnExpire(func(x zktest.Expiry) {
+						if x.Session != s.ID() {
+							return
+						}
+						if due == 0 {
+							due = time.Since(began)
+						}
+						if at := answered.Load(); at > 0 && time.Since(began)-time.Duration(at) < timeout/2 {
+							ended++
+						}
+						if left := s.Lease().Remaining(); left > 0 {
+							t.Errorf("back %v before it is due: the session has ended, and its lease is in force for another %v", due-comes, left)
+						}
+					})
+					time.Sleep(3*timeout - time.Since(began))
+					back := aways[test.fails](e)
+					time.Sleep(comes - time.Since(began))
+					back()
+					go func() {
+						for s.Prove("/d") != nil {
+							if s.Err() != nil {
+								return
+							}
+							time.Sleep(moment)
+						}
+						proved++
+						answered.Store(int64(time.Since(began)))
+						silence()
+					}()
+					time.Sleep(3 * timeout)
+					for i := range e.Addresses() {
+						e.Server(i + 1).Faults().Clear()
+					}
+					c.Close(t.Context())
+					synctest.Wait()
+				})
+			}
+			trial(10 * timeout)
+			for before := -between / 2; before < timeout/2; before += timeout / 200 {
+				trial(due - before)
+			}
+			if proved < 50 || ended < 5 {
+				t.Errorf("of %d sessions that were resumed and written in %d ended: want some of many", proved, ended)
+			}
+		})
+	}
+}
