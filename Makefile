@@ -62,6 +62,10 @@ STRESS_CI := bin/stress -ensemble 3 -nemesis kill-worker,pause-worker,restart-se
 stress-ci: bin/stress ## the same with some of the faults, in half a minute
 	@$(STRESS_CI) || { status=$$?; test $$status -eq 3 && $(STRESS_CI); }
 
+.PHONY: others
+others: ## the locks of other libraries under the same faults, 10 minutes each; writes docs/others.md
+	go run ./stress/others -duration $(or $(filter-out 15s,$(DURATION)),10m) -out docs/others.md
+
 .PHONY: self-test
 self-test: bin/stress ## run the stress harness against locks that are broken on purpose: it must catch each
 	@bin/stress -self-test

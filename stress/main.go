@@ -6,6 +6,7 @@
 //	go run ./stress                                         # the embedded server, for demonstration
 //	go run ./stress -ensemble 3 -report out -duration 10m   # a real ensemble, with faults of every kind
 //	go run ./stress -servers zk1,zk2,zk3 -nemesis all       # your ensemble, with faults of our own processes
+//	go run ./stress -ensemble 3 -contender curator          # the locks of another library
 //	go run ./stress -check out                              # judge the history of a run again
 //	go run ./stress -self-test                              # is every broken lock caught?
 //
@@ -48,6 +49,11 @@
 // stay inside with some of the locks, so that it hits holders and waiters. The referee does
 // not know of faults: what it sees goes into the history, whose judge knows which process was
 // stopped, or had been told of a loss a moment before.
+//
+// # Other libraries' locks
+//
+// With -contender each worker process starts a program, whose clients wait for locks of another
+// library, and whose answers the workers write into the history: see stress/internal/contender.
 //
 // # How it is built
 //

@@ -8,6 +8,8 @@
 //	peers etcd           the Mutex of etcd's package concurrency
 //	peers redsync        the Mutex of github.com/go-redsync/redsync, on Redis
 //
+// With "contend" it has the stress harness contend for one of them: see contend.go.
+//
 // It is a separate module, so that Holdfast does not depend on clients of other
 // systems. The peers that are not written in Go are curator/Curator.java, for Apache
 // Curator, and kazoo/kazoo_lock.py.
@@ -34,6 +36,13 @@ var subjects = map[string]work.Subject{
 }
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == "contend" {
+		if err := contend(os.Args[2:], os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, "peers:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	var s work.Subject
 	if len(os.Args) == 2 {
 		s = subjects[os.Args[1]]

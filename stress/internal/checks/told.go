@@ -20,7 +20,8 @@ type Told struct {
 	Check
 	Losses   int            // of processes' holds; several goroutines may have shared one
 	fates    [manyFates]int // of those
-	Late     int
+	Late     int // told late, or never
+	Never    int // of those
 	margin   []time.Duration
 	sessions map[string]*session
 	order    []string // of sessions, the oldest first
@@ -187,6 +188,7 @@ func (c *Told) outlived(sc *scene.Scene, s *session, name string) {
 	}
 	s.late = true
 	c.Late++
+	c.Never++
 	c.find(sc, nil, s.until, "process %d still held a lock at %s, and was not told that the leader had ended its session %s at %s", s.process.Number, sc.When(s.until), name, sc.When(s.ended))
 }
 
@@ -200,6 +202,7 @@ func (c *Told) untold(sc *scene.Scene, s *session, name string) {
 			s.late = true
 			c.Judged++
 			c.Late++
+			c.Never++
 			c.find(sc, h.Lock, s.ended, "%v was not told that it has lost %q: the leader ended its session %s at %s", h, h.Lock.Name, name, sc.When(s.ended))
 			return
 		}

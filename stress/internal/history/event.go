@@ -191,6 +191,7 @@ type Header struct {
 	Command        string   `json:"command"` // that repeats the run
 	Seed           uint64   `json:"seed"`
 	Workload       string   `json:"workload"`
+	Contender      string   `json:"contender,omitempty"` // whose locks they are; empty: Holdfast's
 	Processes      int      `json:"processes"`
 	Goroutines     int      `json:"goroutines"`
 	Locks          []Lock   `json:"locks"`

@@ -50,8 +50,8 @@ func New(w *history.Writer, process int, failed func(error)) *Journal {
 	return &Journal{writer: w, process: process, failed: failed}
 }
 
-// now returns the time of the history. A process in a time namespace has a clock of its own.
-func (j *Journal) now() int64 { return history.Now() - j.ahead }
+// Now returns the time of the history. A process in a time namespace has a clock of its own.
+func (j *Journal) Now() int64 { return history.Now() - j.ahead }
 
 // Write writes e, which is of now unless it has a time.
 func (j *Journal) Write(e history.Event) {
@@ -59,7 +59,7 @@ func (j *Journal) Write(e history.Event) {
 		return
 	}
 	if e.At == 0 {
-		e.At = j.now()
+		e.At = j.Now()
 	}
 	if err := j.writer.Write(e); err != nil {
 		j.failed(fmt.Errorf("writing the history: %w", err))
@@ -69,7 +69,7 @@ func (j *Journal) Write(e history.Event) {
 // check asks whether something is so, and writes e with the time before the answer if it
 // is.
 func (j *Journal) check(e history.Event, is func() bool) bool {
-	e.At = j.now()
+	e.At = j.Now()
 	if !is() {
 		return false
 	}
@@ -267,7 +267,11 @@ func (r *Record) watch(h Watched) {
 			if err := h.Err(); err != nil {
 				cause = err.Error()
 			}
-			r.write(history.Event{Kind: history.Lost, Text: cause})
+			e := history.Event{Kind: history.Lost, Text: cause}
+			if h, ok := h.(interface{ LostAt() int64 }); ok {
+				e.At = h.LostAt()
+			}
+			r.write(e)
 			return
 		}
 	}

@@ -433,6 +433,7 @@ func (j *Judge) sum() verdict.Verdict {
 		LostHolds:      j.told.Losses,
 		LossesJudged:   j.told.LossesJudged(),
 		ToldLate:       j.told.Late,
+		NeverTold:      j.told.Never,
 		StaleAttempts:  j.register.Refused,
 		PausedOverlaps: j.overlap.Paused,
 		Waits:          j.waits.Sum(),

@@ -39,6 +39,7 @@ const (
 	needsClocks
 	needsStalls
 	needsHelpers
+	needsHoldfast
 )
 
 // Kinds are all kinds of faults.
@@ -73,11 +74,11 @@ var Kinds = []Kind{
 	{Name: "throttle-link", Does: "limit a worker process's connection to 4 kB/s in each direction", need: needsLinks, lasts: seconds(2, 6), inject: onLinks(throttle)},
 	{Name: "swallow-answer", Does: "drop the answer to one request of a worker process, while the answers to its pings pass", need: needsLinks, lasts: seconds(3, 3), inject: swallowAnswer},
 
-	{Name: "delete-holder", Does: "delete the node of a process that holds a lock", inject: deleteHolder},
-	{Name: "delete-waiter", Does: "delete the node of a process that waits for a lock", inject: deleteWaiter},
-	{Name: "foreign-children", Does: "put nodes that are no contenders into a lock's directory", lasts: seconds(2, 6), inject: foreignChildren},
-	{Name: "foreign-contenders", Does: "have other clients, such as Curator, queue for a lock", lasts: seconds(0.5, 3), inject: foreignContenders},
-	{Name: "revoke", Does: "ask the holder of a lock to give it up", inject: revoke},
+	{Name: "delete-holder", Does: "delete the node of a process that holds a lock", need: needsHoldfast, inject: deleteHolder},
+	{Name: "delete-waiter", Does: "delete the node of a process that waits for a lock", need: needsHoldfast, inject: deleteWaiter},
+	{Name: "foreign-children", Does: "put nodes that are no contenders into a lock's directory", need: needsHoldfast, lasts: seconds(2, 6), inject: foreignChildren},
+	{Name: "foreign-contenders", Does: "have other clients, such as Curator, queue for a lock", need: needsHoldfast, lasts: seconds(0.5, 3), inject: foreignContenders},
+	{Name: "revoke", Does: "ask the holder of a lock to give it up", need: needsHoldfast, inject: revoke},
 
 	{Name: "clock-offset", Does: "kill a worker process, and start another whose monotonic clock has another origin", need: needsClocks, inject: clockOffset},
 }
@@ -114,6 +115,7 @@ type Facilities struct {
 	Pause   bool  // processes can be stopped
 	Stalls  bool  // single threads of servers can be stopped
 	Helpers bool  // some worker processes have a helper that closes their session if they are killed
+	Foreign bool  // the locks are another library's
 	Clocks  error // why processes cannot have another clock; nil: they can
 }
 
@@ -133,8 +135,14 @@ func (k Kind) Lacks(f Facilities) string {
 		return "connections through relays"
 	case k.need == needsPause && !f.Pause:
 		return "a system with SIGSTOP"
+	case k.need == needsHoldfast && f.Foreign:
+		return "Holdfast's locks: what strangers do to a queue is between them and its owner"
+	case k.need == needsHelpers && f.Foreign:
+		return "Holdfast's locks"
 	case k.need == needsHelpers && !f.Helpers:
 		return "Linux, where the helper knows when a process has ended"
+	case k.need == needsClocks && f.Foreign:
+		return "Holdfast's locks"
 	case k.need == needsClocks && f.Clocks != nil:
 		return "root on Linux (" + f.Clocks.Error() + ")"
 	}

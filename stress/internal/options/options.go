@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/stress/internal/contender"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/nemesis"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
@@ -45,7 +46,7 @@ type Options struct {
 
 // Recorded reports whether the run has a history.
 func (o Options) Recorded() bool {
-	return o.Ensemble > 0 || len(o.Nemesis) > 0 || o.Report != "" || o.needsHistory()
+	return o.Ensemble > 0 || len(o.Nemesis) > 0 || o.Report != "" || o.Contender != "" || o.needsHistory()
 }
 
 // needsHistory reports whether only the history tells whether what workers get excludes
@@ -73,6 +74,9 @@ With -workload barrier workers go through rounds together: none may leave a roun
 while another is inside. With -workload election, members, shards, semaphore or
 queue they contend for what these recipes give, and with -workload mixed for
 locks of three kinds and for all recipes.
+
+With -contender it contends for the locks of another library, or of a program of
+your own, as docs/testing.md says, and judges them as far as they can be judged.
 
 With -ensemble 3 it starts three real ZooKeeper servers and injects faults. With
 -servers and -nemesis all it injects those that hit its own processes and their
@@ -124,6 +128,7 @@ func Parse(args []string, stdout, stderr io.Writer) (Options, error) {
 	within(&o.Locks, "locks", 4, 1, 1_000_000, "number of locks")
 	flags.Uint64Var(&o.Seed, "seed", 0, "determines what each worker attempts; 0: chosen at random, and printed")
 	flags.StringVar(&o.Kind, "workload", wire.DefaultWorkload, "what the workers contend for: `kind` is one of "+strings.Join(wire.Workloads, ", ")+"; or "+wire.LingerWorkload+", for the default with -linger 300ms")
+	flags.StringVar(&o.Contender, "contender", "", "contend for the locks of another library, by a `program`: "+strings.Join(contender.Names(), ", ")+", or a command of your own that does as docs/testing.md says")
 	flags.StringVar(&o.JSON, "json", "", "write the summary to `file`, as JSON")
 	within(&o.Ensemble, "ensemble", 0, 0, 9, "start a real ensemble of so many `servers` on loopback, from the installed ZooKeeper")
 	kinds := flags.String("nemesis", "", "inject faults of these `kinds`: all, none, or a list such as kill-worker,cut-connection or all,-pause-worker; empty: all with -ensemble, else none. The kinds are listed below")
@@ -159,7 +164,9 @@ func Parse(args []string, stdout, stderr io.Writer) (Options, error) {
 		err = fmt.Errorf("%q is not a flag", flags.Arg(0))
 	}
 	if err == nil {
-		o.Nemesis, o.Lacking, err = chooseFaults(*kinds, o.Ensemble)
+		facilities := nemesis.Here(o.Ensemble)
+		facilities.Foreign = o.Contender != ""
+		o.Nemesis, o.Lacking, err = chooseFaults(*kinds, facilities)
 		// "all" and all but some are as many as there is time for.
 		o.Listed = *kinds != "" && !strings.Contains(","+*kinds, ",all") && !strings.HasPrefix(*kinds, "-")
 	}
@@ -288,6 +295,9 @@ func (o Options) check(ranges []func() error) error {
 	for _, wrong := range ranges {
 		faults = append(faults, wrong())
 	}
+	if o.Contender != "" && (o.Kind != wire.DefaultWorkload || o.ReadWrite || o.Greedy || o.Linger != 0 || o.Tenure != 0 || o.SelfTest) {
+		fault("-contender is %s: its workers only take locks and give them up, so leave out -workload, -read-ratio, -greedy, -linger, -tenure and -self-test", o.Contender)
+	}
 	if o.Greedy && o.Think != 0 {
 		fault("-think is %v: with -greedy workers do not pause", o.Think)
 	}
@@ -366,9 +376,9 @@ func writable(path string) error {
 
 // chooseFaults returns which kinds of faults list names. By default they are all that are
 // possible on an ensemble that the run starts, and none on other servers.
-func chooseFaults(list string, servers int) (kinds, lacking []string, err error) {
+func chooseFaults(list string, has nemesis.Facilities) (kinds, lacking []string, err error) {
 	switch {
-	case list == "" && servers > 0:
+	case list == "" && has.Servers > 0:
 		list = "all"
 	case list == "":
 		list = "none"
@@ -376,7 +386,7 @@ func chooseFaults(list string, servers int) (kinds, lacking []string, err error)
 	if list == "none" {
 		return nil, nil, nil
 	}
-	kinds, lacking, err = nemesis.Parse(list, nemesis.Here(servers))
+	kinds, lacking, err = nemesis.Parse(list, has)
 	if err != nil {
 		err = fmt.Errorf("-nemesis: %w", err)
 	}

@@ -44,6 +44,9 @@ func TestParseOptions(t *testing.T) {
 		{"-read-ratio 0", func(o Options) bool { return o.ReadWrite && o.ReadRatio == 0 }},
 		{"-read-ratio 1 -think 1s", func(o Options) bool { return o.ReadRatio == 1 && o.Think == time.Second }},
 		{"-greedy -read-ratio 0.5 -hold 2ms", func(o Options) bool { return o.Greedy && o.Think == 0 && o.Hold == 2*time.Millisecond }},
+		{"-contender kazoo -nemesis all", func(o Options) bool {
+			return o.Contender == "kazoo" && o.Recorded() && slices.Contains(o.Nemesis, "kill-worker") && !slices.Contains(o.Nemesis, "revoke") && !slices.Contains(o.Nemesis, "kill-helper")
+		}},
 		{"-linger 1s", func(o Options) bool { return o.Linger == time.Second }},
 		{"-workload all -locks 2", func(o Options) bool { return o.Kind == wire.AllWorkload && !o.ReadWrite }},
 		{"-workload upgrade", func(o Options) bool { return o.ReadWrite && o.ReadRatio == 0.5 }},
@@ -113,6 +116,8 @@ func TestParseOptionsRefuses(t *testing.T) {
 		{"-ensemble 3 -swallow 1s", "-swallow is 1s…-ensemble"},
 		{"-nemesis kill-leader", "-nemesis…kill-leader…-ensemble 3"},
 		{"-nemesis storm", `"storm" is no kind of fault…kill-worker`},
+		{"-contender kazoo -workload mutex", "-contender is kazoo…leave out -workload"},
+		{"-contender kazoo -nemesis revoke", "revoke need Holdfast's locks"},
 		{"-nemesis revoke -greedy", "-greedy…-nemesis none"},
 		{"-report " + full, "-report…" + full + " has files"},
 	}

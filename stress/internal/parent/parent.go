@@ -27,6 +27,7 @@ import (
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/stress/internal/chronicle"
 	"github.com/holdfast-go/holdfast/stress/internal/cluster"
+	"github.com/holdfast-go/holdfast/stress/internal/contender"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/journal"
 	"github.com/holdfast-go/holdfast/stress/internal/nemesis"
@@ -57,6 +58,7 @@ type parent struct {
 	// The first Ctrl-C ends interrupted, the second killed.
 	interrupted, killed context.Context
 
+	program []string // of the contender, and its arguments; nil if there is none
 	cluster *cluster.Cluster
 	root    string       // of this run's nodes
 	dir     string       // of the referee's files
@@ -205,6 +207,12 @@ func (p *parent) prepare() (err error) {
 		p.reporter.Phase("starting %s", figures.Count(p.options.Ensemble, "server"))
 		p.reporter.Status("starting the servers")
 	}
+	if p.options.Contender != "" {
+		p.reporter.Status("building the contender")
+		if p.program, err = contender.Command(p.interrupted, p.options.Contender); err != nil {
+			return fmt.Errorf("-contender %s: %w", p.options.Contender, err)
+		}
+	}
 	// What earlier runs have left that were killed goes first.
 	if p.scratch, err = scratch.New("holdfast-stress-"); err != nil {
 		return fmt.Errorf("creating a directory for the run: %w", err)
@@ -250,6 +258,7 @@ func (p *parent) header() history.Header {
 		Command:        o.Command(),
 		Seed:           o.Seed,
 		Workload:       o.Kind,
+		Contender:      o.Contender,
 		Processes:      o.Processes,
 		Goroutines:     o.Goroutines,
 		Servers:        p.cluster.Servers,
@@ -338,6 +347,9 @@ func (p *parent) settings(process, incarnation int) wire.Settings {
 	}
 	// The others' sessions expire when they are killed.
 	s.Sentinel = s.Faulty && process%2 == 0 && nemesis.Here(0).Helpers
+	if s.Contender != "" && process != register.Mark {
+		s.Program, s.Sentinel = p.program, false
+	}
 	if p.chronicle != nil {
 		s.History = p.chronicle.Dir
 	}

@@ -38,6 +38,7 @@ type process struct {
 	clock    time.Duration   // how far the clock of the next incarnation is ahead
 	replaced chan<- struct{} // to be closed when that has been started
 
+	group   bool               // it has a program of its own, which is in its process group: signals are for both
 	starter *osprocess.Starter // of a process with a clock of its own; or nil
 }
 
@@ -69,7 +70,7 @@ func startProcess(s wire.Settings, events chan<- event, log func(line string)) (
 	cmd.Env = append(os.Environ(), worker.Mark+"="+strconv.Itoa(s.Process))
 	cmd.Dir = s.Dir
 	Apart(cmd)
-	p := &process{index: s.Process, incarnation: s.Incarnation, cmd: cmd}
+	p := &process{index: s.Process, incarnation: s.Incarnation, cmd: cmd, group: len(s.Program) > 0}
 	var stdout, stderr io.ReadCloser
 	if p.stdin, err = cmd.StdinPipe(); err == nil {
 		if stdout, err = cmd.StdoutPipe(); err == nil {
@@ -137,9 +138,31 @@ func (p *process) stop() { _ = p.stdin.Close() }
 
 // kill kills p.
 func (p *process) kill() {
-	if !p.exited {
+	switch {
+	case p.exited:
+	case p.group:
+		_ = killGroup(p.cmd.Process)
+	default:
 		_ = p.cmd.Process.Kill()
 	}
+}
+
+// pause stops p by SIGSTOP.
+func (p *process) pause() error {
+	if p.group {
+		if err := stopGroup(p.cmd.Process); err != nil {
+			return err
+		}
+	}
+	return osprocess.Pause(p.cmd.Process) // which waits until it has stopped
+}
+
+// resume continues p.
+func (p *process) resume() error {
+	if p.group {
+		return continueGroup(p.cmd.Process)
+	}
+	return osprocess.Resume(p.cmd.Process)
 }
 
 // life returns which incarnation p is.

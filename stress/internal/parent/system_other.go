@@ -4,6 +4,14 @@
 
 package parent
 
-import "os/exec"
+import (
+	"errors"
+	"os"
+	"os/exec"
+)
 
 func Apart(*exec.Cmd) {}
+
+func killGroup(p *os.Process) error   { return p.Kill() }
+func stopGroup(*os.Process) error     { return errors.ErrUnsupported }
+func continueGroup(*os.Process) error { return nil }

@@ -5,6 +5,8 @@
 package parent
 
 import (
+	"errors"
+	"os"
 	"os/exec"
 	"syscall"
 )
@@ -13,4 +15,21 @@ import (
 // reaches only the parent, which then tells its processes to stop.
 func Apart(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+}
+
+// killGroup kills a process and the programs that it has started.
+func killGroup(p *os.Process) error { return signalGroup(p, syscall.SIGKILL) }
+
+// stopGroup stops them, and continueGroup continues them.
+func stopGroup(p *os.Process) error     { return signalGroup(p, syscall.SIGSTOP) }
+func continueGroup(p *os.Process) error { return signalGroup(p, syscall.SIGCONT) }
+
+// signalGroup signals the process group of a process that Apart has prepared.
+func signalGroup(p *os.Process, s syscall.Signal) error {
+	if err := syscall.Kill(-p.Pid, s); errors.Is(err, syscall.ESRCH) {
+		return os.ErrProcessDone
+	} else if err != nil {
+		return os.NewSyscallError("kill", err)
+	}
+	return nil
 }

@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	osprocess "github.com/holdfast-go/holdfast/internal/realzk/child"
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/nemesis"
@@ -325,44 +324,39 @@ func (t *trouble) Replace(ctx context.Context, number int, clock time.Duration) 
 	}
 }
 
-// osProcess returns the operating system's process.
-func (t *trouble) osProcess(number int) (found *os.Process, err error) {
-	t.do(func(p *parent) {
-		var c *process
-		if c, err = p.runningProcess(number); err == nil {
-			found = c.cmd.Process
-		}
-	})
+// process returns a process that runs. What of it does not change may be used.
+func (t *trouble) process(number int) (found *process, err error) {
+	t.do(func(p *parent) { found, err = p.runningProcess(number) })
 	return found, err
 }
 
 func (t *trouble) Pause(process int) error {
-	p, err := t.osProcess(process)
+	p, err := t.process(process)
 	if err != nil {
 		return err
 	}
-	return osprocess.Pause(p)
+	return p.pause()
 }
 
 func (t *trouble) Resume(process int) error {
-	p, err := t.osProcess(process)
+	p, err := t.process(process)
 	if errors.Is(err, errNoProcess) {
 		return nil // a second interrupt has killed it
 	} else if err != nil {
 		return err
 	}
-	if err := osprocess.Resume(p); !errors.Is(err, os.ErrProcessDone) {
+	if err := p.resume(); !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
 	return nil
 }
 
 func (t *trouble) Helper(process int) nemesis.Helper {
-	p, err := t.osProcess(process)
+	p, err := t.process(process)
 	if err != nil {
 		return nil
 	}
-	return nemesis.HelperOf(p.Pid)
+	return nemesis.HelperOf(p.cmd.Process.Pid)
 }
 
 func (t *trouble) Links(process int) nemesis.Links {

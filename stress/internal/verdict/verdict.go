@@ -44,12 +44,13 @@ type Verdict struct {
 	Grants         uint64  `json:"grants"`
 	Requests       uint64  `json:"requests"`
 	LostHolds      int     `json:"lost_holds"`
-	LossesJudged   int     `json:"losses_judged"`    // of those: whether they were told in time
-	ToldLate       int     `json:"told_late"`        // of those
-	StaleAttempts  int     `json:"stale_attempts"`   // writes by those that no longer held the lock, all refused
-	PausedOverlaps int     `json:"paused_overlaps"`  // with a process that was stopped, and could not know
-	MarginLeast    float64 `json:"margin_least_ms"`  // told of a loss so long before the leader ended the session
-	MarginMedian   float64 `json:"margin_median_ms"` // of those whose end the leader's log has
+	LossesJudged   int     `json:"losses_judged"`        // of those: whether they were told in time
+	ToldLate       int     `json:"told_late"`            // told late, or never
+	NeverTold      int     `json:"never_told,omitempty"` // of these
+	StaleAttempts  int     `json:"stale_attempts"`       // writes by those that no longer held the lock, all refused
+	PausedOverlaps int     `json:"paused_overlaps"`      // with a process that was stopped, and could not know
+	MarginLeast    float64 `json:"margin_least_ms"`      // told of a loss so long before the leader ended the session
+	MarginMedian   float64 `json:"margin_median_ms"`     // of those whose end the leader's log has
 	Margins        int     `json:"margins"`
 	Waits          Spread  `json:"waits"`     // from Request to Granted
 	HandOvers      Spread  `json:"handovers"` // from Release by one process to Granted in another

@@ -55,6 +55,7 @@ type Settings struct {
 	ClockAhead  time.Duration `json:"clock_ahead_ns,omitempty"` // of the process's monotonic clock
 	History     string        `json:"history,omitempty"`        // of the run; empty: it has none
 	Sentinel    bool          `json:"sentinel,omitempty"`       // a helper closes the session of the process if it is killed
+	Program     []string      `json:"program,omitempty"`        // of Contender, and its arguments
 	Sabotage    Sabotage      `json:"sabotage,omitempty"`
 }
 

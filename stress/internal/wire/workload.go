@@ -27,6 +27,7 @@ type Workload struct {
 	ReadWrite  bool          `json:"read_write"` // read/write locks instead of exclusive ones
 	ReadRatio  float64       `json:"read_ratio"` // share of the steps that read
 
+	Contender      string        `json:"contender,omitempty"` // whose locks they are; empty: Holdfast's
 	SessionTimeout time.Duration `json:"session_timeout_ns"`
 	Patience       time.Duration `json:"patience_ns"` // a longer operation counts as stuck
 	Swallow        time.Duration `json:"swallow_ns"`  // time between two answers that the embedded server swallows; 0: none

@@ -128,7 +128,11 @@ func (c *child) main(start <-chan struct{}, stderr io.Writer) int {
 		return wire.ExitFailure
 	}
 	stopTelling := pause.Beside(c.journal.Alive)
-	exit := c.contend(start, stderr)
+	contend := c.contend
+	if len(c.settings.Program) > 0 {
+		contend = c.contendAbroad
+	}
+	exit := contend(start, stderr)
 	stopTelling()
 	if err := c.journal.Close(); err != nil {
 		c.fail(wire.Failure{Text: err.Error()})

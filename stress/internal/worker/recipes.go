@@ -83,7 +83,8 @@ func (c *child) openRecipe(m *manager.Manager, l *contended, v wire.Venue) (err 
 // A given is what a recipe has given to a worker.
 type given struct {
 	journal.Watched
-	token uint64
+	session uint64 // of a contender; 0: unknown
+	token   uint64
 	// alone says that no other process may have it, which the referee checks.
 	alone bool
 	// fenced says that it is used to write to the register, which remembers each name.
@@ -93,7 +94,7 @@ type given struct {
 
 // use works with what a recipe has given, and gives it up. The record has been requested.
 func (w *worker) use(run context.Context, s plan.Step, l *contended, r *journal.Record, g given) {
-	grant := manager.Grant{Token: g.token}
+	grant := manager.Grant{Token: g.token, Session: int64(g.session)} //nolint:gosec // its bits
 	r.Granted(grant, g)
 	leave := func() {}
 	if g.alone {
@@ -108,14 +109,16 @@ func (w *worker) use(run context.Context, s plan.Step, l *contended, r *journal.
 		w.writeNow(l)
 	}
 	w.stay(run, s.Hold, l, g.Lost())
-	r.Valid(g)
+	if len(w.child.settings.Program) == 0 { // else there is no asking: see contendAbroad
+		r.Valid(g)
+	}
 	if g.fenced {
 		w.writeNow(l)
 	}
 	r.Release()
 	leave()
 	lost := closed(g.Lost())
-	if g.fenced {
+	if g.fenced && len(w.child.settings.Program) == 0 { // else all stale writes are those of holders that have not been told
 		w.leaves(r, lost)
 	}
 	if lost {
@@ -139,7 +142,7 @@ type electionRecipe struct{ election *election.Election }
 func (r *electionRecipe) step(run, ctx context.Context, w *worker, s plan.Step, l *contended) {
 	rec := w.asks(l)
 	if led, ok := get(ctx, w, "Campaign", l, r.election.Campaign); ok {
-		w.use(run, s, l, rec, given{led, led.Token(), true, true, led.Resign})
+		w.use(run, s, l, rec, given{Watched: led, token: led.Token(), alone: true, fenced: true, giveUp: led.Resign})
 	}
 }
 
@@ -177,7 +180,7 @@ func (r *membersRecipe) step(run, ctx context.Context, w *worker, s plan.Step, l
 	// The channel is taken first: if the membership is lost and won again in between, the
 	// channel is closed.
 	lost := m.Lost()
-	w.use(run, s, l, rec, given{membership{m, lost}, m.Since(), true, true, m.Leave})
+	w.use(run, s, l, rec, given{Watched: membership{m, lost}, token: m.Since(), alone: true, fenced: true, giveUp: m.Leave})
 }
 
 // A semaphoreRecipe lets workers have one or two permits.
@@ -200,7 +203,7 @@ func (r *semaphoreRecipe) step(run, ctx context.Context, w *worker, s plan.Step,
 		w.child.count(func(n *wire.Counts) { n.LostHolds++ })
 		return
 	}
-	w.use(run, s, l, rec, given{p, token, false, false, p.Unlock})
+	w.use(run, s, l, rec, given{Watched: p, token: token, alone: false, fenced: false, giveUp: p.Unlock})
 }
 
 // A queueRecipe lets workers put elements into a queue, and take them. An element that was
@@ -230,7 +233,7 @@ func (r *queueRecipe) step(run, ctx context.Context, w *worker, s plan.Step, l *
 			return errReturned
 		}
 	}
-	w.use(run, s, l, rec, given{e, e.Token(), false, false, giveUp})
+	w.use(run, s, l, rec, given{Watched: e, token: e.Token(), alone: false, fenced: false, giveUp: giveUp})
 }
 
 // errReturned tells the history that an element was not done, but given back.

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/realzk"
+	"github.com/holdfast-go/holdfast/stress/internal/contender"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
+	"github.com/holdfast-go/holdfast/stress/internal/wire"
+)
+
+// TestOtherLibraries: the harness contends for Curator's and kazoo's locks. What it finds is theirs;
+// here the clients have no faults to cope with but killed and stopped processes, on one server.
+func TestOtherLibraries(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"curator-listening", "kazoo"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if _, err := contender.Command(t.Context(), name); errors.Is(err, contender.ErrNotInstalled) {
+				realzk.NotRun(t, err.Error())
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			_, address := newServer(t)
+			r := runStress(t, []string{
+				"-servers", address, "-contender", name, "-nemesis", "kill-worker,pause-worker", "-session-timeout", "2s",
+				"-duration", "12s", "-processes", "3", "-goroutines", "3", "-locks", "2", "-seed", "3",
+			})
+			s := r.summary
+			if s.History == nil || s.Contender != name || s.Failures > 0 || s.Leaks > 0 || s.Entries < 100 {
+				t.Errorf("the run of %s: %+v\n%s", name, s, r.output)
+				return
+			}
+			if s.History.Grants < 100 || s.History.FaultCount() == 0 {
+				t.Errorf("%d grants, %d faults\n%s", s.History.Grants, s.History.FaultCount(), r.output)
+			}
+		})
+	}
+}
+
+// TestContenderThatExcludesNothing: the judge finds what a program does wrong, and says so.
+func TestContenderThatExcludesNothing(t *testing.T) {
+	t.Parallel()
+	program := filepath.Join(t.TempDir(), "always")
+	const script = `#!/bin/sh
+echo ready
+while read client command lock; do
+	case $command in
+	acquire) echo "$client granted" ;;
+	release) echo "$client released" ;;
+	esac
+done
+`
+	if err := os.WriteFile(program, []byte(script), 0o700); err != nil { //nolint:gosec // it is run
+		t.Fatal(err)
+	}
+	r := runStress(t, []string{"-contender", program, "-duration", "3s", "-processes", "2", "-goroutines", "2", "-locks", "1"})
+	r.expect(t, wire.ExitFailure, verdict.Violation, `lock "lock-0" was held twice at`, "To repeat the run: .* -contender "+program)
+}

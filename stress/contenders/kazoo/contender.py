@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""kazoo's Lock as a contender of the stress harness, whose protocol docs/testing.md has.
+
+A client is a thread. With the name "kazoo-listening" a holder takes its lock for lost when the
+connection is suspended, as kazoo's documentation advises; with "kazoo" it hears of no loss.
+"""
+
+import logging
+import queue
+import sys
+import threading
+import time
+
+from kazoo.client import KazooClient, KazooState
+
+logging.disable(logging.CRITICAL)
+saying = threading.Lock()
+holders = {}
+session = None
+
+
+def say(line):
+    with saying:
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+
+
+def identity():
+    return hex(zk.client_id[0] & (2**64 - 1))
+
+
+def changed(state):
+    """Tells of the session, and of locks that are taken for lost. It must not block."""
+    global session
+    if state == KazooState.CONNECTED:
+        known, session = session, identity()
+        say("session %s %s" % (session, "resumed" if known == session else "began"))
+        return
+    if listening:
+        now = time.monotonic_ns()
+        for client in list(holders):
+            say("%s lost at=%d" % (client, now))
+    if session is not None:
+        say("session %s %s" % (session, "ended" if state == KazooState.LOST else "suspended"))
+
+
+def serve(client, orders):
+    """Does what a client is told."""
+    locks = {}
+    while True:
+        _, command, path = orders.get()
+        try:
+            if path not in locks:
+                locks[path] = zk.Lock(path, client)
+            if command == "acquire":
+                locks[path].acquire()
+                holders[client] = True
+                say("%s granted session=%s" % (client, identity()))
+            else:
+                holders.pop(client, None)
+                locks[path].release()
+                say("%s released" % client)
+        except Exception as e:  # any: a client's error must not end the program
+            say("%s error %r" % (client, e))
+
+
+def main():
+    clients = {}
+    zk.add_listener(changed)
+    zk.start(timeout=50)
+    say("ready")
+    for line in sys.stdin:
+        words = line.split()
+        if words[0] not in clients:
+            clients[words[0]] = queue.Queue()
+            threading.Thread(target=serve, args=(words[0], clients[words[0]]), daemon=True).start()
+        clients[words[0]].put(words)
+    zk.stop()
+
+
+listening = sys.argv[1].endswith("-listening")
+zk = KazooClient(hosts=sys.argv[2], timeout=int(sys.argv[3]) / 1000)
+main()

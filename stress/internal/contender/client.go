@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package contender
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/holdfast-go/holdfast/manager"
+)
+
+// A Client waits for one lock at a time, and has one at a time. One goroutine uses it.
+type Client struct {
+	program *Program
+	name    string
+	answers chan answer // to what it was asked last; a program that answers twice is not listened to
+
+	mu  sync.Mutex // protects has
+	has *Grant     // until it is released; or nil
+}
+
+// An answer is what the program says of an acquisition or a release.
+type answer struct {
+	grant *Grant // of granted
+	err   error  // of error
+}
+
+// A Grant is a lock that a client has.
+type Grant struct {
+	Session uint64 // 0: unknown
+	Token   uint64 // 0: the client has none
+
+	client *Client
+	lock   string
+	lost   chan struct{}
+	lostAt int64 // monotonic, by the program; set before lost is closed; 0: unknown
+}
+
+// ErrRefused is the error of what a program could not do.
+var ErrRefused = errors.New("the contender has failed")
+
+// hear takes a line of the program's.
+func (c *Client) hear(line string) {
+	what, rest, _ := strings.Cut(line, " ")
+	if what == "lost" {
+		c.lose(number(fields(rest)["at"]))
+		return
+	}
+	var a answer
+	switch what {
+	case "granted":
+		a.grant = c.grant(fields(rest))
+	case "released":
+	case "error":
+		a.err = fmt.Errorf("%w: %s", ErrRefused, rest)
+	default:
+		a.err = fmt.Errorf("%w: it says %q", ErrRefused, line)
+	}
+	select {
+	case c.answers <- a:
+	default:
+	}
+}
+
+// fields returns the words KEY=VALUE.
+func fields(text string) map[string]string {
+	all := map[string]string{}
+	for _, word := range strings.Fields(text) {
+		if key, value, ok := strings.Cut(word, "="); ok {
+			all[key] = value
+		}
+	}
+	return all
+}
+
+// number returns a number in one of Go's notations; 0 if it is none.
+func number(text string) uint64 {
+	n, _ := strconv.ParseUint(text, 0, 64)
+	return n
+}
+
+// grant notes that the client has its lock. It may be lost before anyone hears of it.
+func (c *Client) grant(f map[string]string) *Grant {
+	g := &Grant{Session: number(f["session"]), Token: number(f["token"]), client: c, lost: make(chan struct{})}
+	if g.Session == 0 {
+		c.program.mu.Lock()
+		g.Session = c.program.session
+		c.program.mu.Unlock()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.has = g
+	return g
+}
+
+// lose notes that the client has been told that it has lost its lock.
+func (c *Client) lose(at uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if g := c.has; g != nil && g.Err() == nil {
+		g.lostAt = int64(at) //nolint:gosec // a monotonic time
+		close(g.lost)
+	}
+}
+
+// Acquire waits for the lock at that path. If ctx ends first, the client is of no further use.
+func (c *Client) Acquire(ctx context.Context, lock string) (*Grant, error) {
+	a, err := c.ask(ctx, "acquire", lock)
+	if err == nil && a.grant == nil {
+		err = fmt.Errorf("%w: it did not say whether it was granted %s", ErrRefused, lock)
+	}
+	if err != nil {
+		return nil, err
+	}
+	a.grant.lock = lock
+	return a.grant, nil
+}
+
+// ask asks the program for something, and waits for the answer.
+func (c *Client) ask(ctx context.Context, command, lock string) (answer, error) {
+	select {
+	case <-c.answers: // that was not asked for
+	default:
+	}
+	c.program.tell(c.name, command, lock)
+	select {
+	case a := <-c.answers:
+		return a, a.err
+	case <-c.program.over:
+		return answer{}, ErrOver
+	case <-ctx.Done():
+		return answer{}, ctx.Err()
+	}
+}
+
+// Lost returns a channel that is closed when the client has been told that it has lost the lock.
+func (g *Grant) Lost() <-chan struct{} { return g.lost }
+
+// LostAt returns when that was, on the machine's monotonic clock; 0 if the program does not say.
+func (g *Grant) LostAt() int64 { return g.lostAt }
+
+// Err returns ErrLost once Lost is closed.
+func (g *Grant) Err() error {
+	select {
+	case <-g.lost:
+		return manager.ErrLost
+	default:
+		return nil
+	}
+}
+
+// Release gives the lock up, and waits for the answer.
+func (g *Grant) Release(ctx context.Context) error {
+	_, err := g.client.ask(ctx, "release", g.lock)
+	g.client.mu.Lock()
+	defer g.client.mu.Unlock()
+	g.client.has = nil
+	return err
+}

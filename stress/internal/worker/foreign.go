@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/stress/internal/contender"
+	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/journal"
+	"github.com/holdfast-go/holdfast/stress/internal/pause"
+	"github.com/holdfast-go/holdfast/stress/internal/plan"
+	"github.com/holdfast-go/holdfast/stress/internal/referee"
+	"github.com/holdfast-go/holdfast/stress/internal/wire"
+)
+
+// In a run with a contender, the locks are another library's. The worker process has started a
+// program that uses it, in its own process group, so that signals hit both; the workers are the
+// program's clients. What the program says of its sessions and locks goes into the history as what
+// a Manager says does. So the referee, the register and the judge see no difference, and the judge
+// makes of it what it can: a program that never says that a lock is lost is one whose holders were
+// not told.
+
+// contendAbroad starts the contender and runs the workers.
+func (c *child) contendAbroad(start <-chan struct{}, stderr io.Writer) int {
+	s := c.settings
+	p, err := contender.Start(s.Program, s.Servers, s.SessionTimeout, stderr, c.foreignSession)
+	if err == nil {
+		err = c.openAbroad(p)
+	}
+	switch {
+	case err != nil && c.run.Err() != nil:
+		c.out.Send(wire.Message{Final: &wire.Final{}}) // told to stop before it had started
+		return wire.ExitOK
+	case err != nil:
+		c.fatal(err)
+		return wire.ExitFailure
+	}
+	c.out.Send(wire.Message{Ready: true})
+	select {
+	case <-start:
+	case <-c.run.Done():
+	}
+	stopReporting := pause.Beside(c.reportProgress)
+	ended := c.work()
+	stopReporting()
+	if err := p.Close(s.Patience / 4); err != nil {
+		c.fail(wire.Failure{Text: err.Error()})
+	}
+	report, err := c.latency.Report()
+	if err != nil {
+		c.fail(wire.Failure{Text: err.Error()})
+	}
+	c.out.Send(wire.Message{Final: &wire.Final{Counts: c.total(), Held: c.held(), Latency: report}})
+	if !ended {
+		return wire.ExitFailure
+	}
+	return wire.ExitOK
+}
+
+// openAbroad makes the workers, and the referees of the locks.
+func (c *child) openAbroad(p *contender.Program) error {
+	for i, v := range c.settings.Venues() {
+		r, err := referee.New(v.Name, filepath.Join(c.settings.Dir, v.Name), c.settings.Process, c.violation)
+		if err != nil {
+			return err
+		}
+		path, err := manager.LockPath(c.settings.Root, v.Name)
+		if err != nil {
+			return err
+		}
+		c.locks = append(c.locks, &contended{
+			index: i, lock: noLock{name: v.Name}, referee: r, kind: manager.KindExclusive, recipe: &foreign{program: p, path: path},
+		})
+	}
+	for i := range c.settings.Goroutines {
+		c.workers = append(c.workers, &worker{id: i, child: c, plan: plan.New(c.settings, i)})
+	}
+	return nil
+}
+
+// foreignSession writes what the contender says of a session.
+func (c *child) foreignSession(n contender.Notice) {
+	c.journal.Write(history.Event{Kind: history.Session, Session: journal.SessionName(int64(n.Session)), Text: n.What}) //nolint:gosec // its bits
+}
+
+// A foreign is a lock of the contender's.
+type foreign struct {
+	program *contender.Program
+	path    string
+}
+
+// step waits for the lock for as long as it takes: many clients know no other way. If the
+// contender has no fencing token, the moment of the grant serves as one. So the register refuses
+// what a holder writes that another one has followed.
+func (f *foreign) step(run, _ context.Context, w *worker, s plan.Step, l *contended) {
+	rec := w.asks(l)
+	start := time.Now()
+	g, err := f.program.Client(fmt.Sprintf("w%d", w.id)).Acquire(run, f.path)
+	if err != nil {
+		rec.Refused(err.Error())
+		if errors.Is(err, contender.ErrOver) && !w.child.stopping() {
+			w.child.fatal(fmt.Errorf("worker %d: %w", w.id, err))
+		}
+		return
+	}
+	w.child.latency.Record(wire.Called, time.Since(start))
+	token := g.Token
+	if token == 0 {
+		token = uint64(w.child.journal.Now()) //nolint:gosec // it is positive
+	}
+	w.use(run, s, l, rec, given{Watched: g, session: g.Session, token: token, alone: true, fenced: true, giveUp: func(ctx context.Context) error {
+		if err := g.Release(ctx); err != nil {
+			return fmt.Errorf("%w: %w", manager.ErrUnconfirmed, err)
+		}
+		return nil
+	}})
+}

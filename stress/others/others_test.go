@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/summary"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
+)
+
+// ms returns an event of so many milliseconds.
+func ms(at int64, kind history.Kind, process int, op uint64) history.Event {
+	return history.Event{At: at * int64(time.Millisecond), Kind: kind, Process: process, Op: op, Lock: "a"}
+}
+
+// pause returns the beginning or the end of the fault of that number, which stops a process.
+func pause(at int64, kind history.Kind, number int, target string) history.Event {
+	e := ms(at, kind, history.Harness, 0)
+	e.Fault, e.Target, e.Text = number, target, "pause-worker"
+	return e
+}
+
+func TestOverlaps(t *testing.T) {
+	const granted, release, lost, ended = history.Granted, history.Release, history.Lost, history.Ended
+	began, over := history.FaultBegan, history.FaultEnded
+	elsewhere := ms(15, granted, 1, 1)
+	elsewhere.Lock = "b"
+	again := ms(15, granted, 1, 1)
+	again.Incarnation = 1
+	for name, tt := range map[string]struct {
+		events  []history.Event
+		n       int
+		longest int64
+	}{
+		"one after the other":      {[]history.Event{ms(10, granted, 0, 1), ms(20, release, 0, 1), ms(20, granted, 1, 1), ms(30, release, 1, 1)}, 0, 0},
+		"two at once":              {[]history.Event{ms(10, granted, 0, 1), ms(15, granted, 1, 1), ms(22, release, 0, 1), ms(30, release, 1, 1)}, 1, 7},
+		"one inside the other":     {[]history.Event{ms(10, granted, 0, 1), ms(15, granted, 1, 1), ms(19, release, 1, 1), ms(30, release, 0, 1)}, 1, 4},
+		"a moment":                 {[]history.Event{ms(10, granted, 0, 1), ms(19, granted, 1, 1), ms(20, release, 0, 1), ms(30, release, 1, 1)}, 0, 0},
+		"three":                    {[]history.Event{ms(10, granted, 0, 1), ms(11, granted, 1, 1), ms(12, granted, 2, 1), ms(20, release, 0, 1), ms(21, lost, 1, 1), ms(22, release, 2, 1)}, 3, 9},
+		"until the loss is told":   {[]history.Event{ms(10, granted, 0, 1), ms(15, granted, 1, 1), ms(18, lost, 0, 1), ms(40, release, 0, 1), ms(50, release, 1, 1)}, 1, 3},
+		"until the process ends":   {[]history.Event{ms(10, granted, 0, 1), ms(15, granted, 1, 1), ms(21, ended, 0, 0), ms(50, release, 1, 1)}, 1, 6},
+		"until the history ends":   {[]history.Event{ms(10, granted, 0, 1), ms(15, granted, 1, 1), ms(35, history.Alive, 2, 0)}, 1, 20},
+		"of one process":           {[]history.Event{ms(10, granted, 0, 1), ms(15, granted, 0, 2), ms(30, release, 0, 1), ms(30, release, 0, 2)}, 0, 0},
+		"of two locks":             {[]history.Event{ms(10, granted, 0, 1), elsewhere, ms(30, release, 0, 1), ms(30, release, 1, 1)}, 0, 0},
+		"another incarnation":      {[]history.Event{ms(10, granted, 0, 1), again, ms(20, ended, 1, 0), ms(30, release, 0, 1), ms(40, history.Alive, 0, 0)}, 1, 15},
+		"while one is stopped":     {[]history.Event{ms(10, granted, 0, 1), pause(12, began, 1, "process 0"), ms(15, granted, 1, 1), pause(40, over, 1, "process 0"), ms(41, lost, 0, 1)}, 0, 0},
+		"after it was stopped":     {[]history.Event{ms(10, granted, 0, 1), pause(12, began, 1, "process 0"), ms(15, granted, 1, 1), pause(40, over, 1, "process 0"), ms(55, lost, 0, 1)}, 1, 15},
+		"both are stopped":         {[]history.Event{ms(0, granted, 0, 1), ms(0, granted, 1, 1), pause(10, began, 1, "process 0"), pause(20, began, 2, "process 1"), pause(30, over, 1, "process 0"), pause(40, over, 2, "process 1"), ms(50, release, 0, 1)}, 1, 20},
+		"while a third is stopped": {[]history.Event{ms(10, granted, 0, 1), pause(12, began, 1, "process 2"), ms(15, granted, 1, 1), pause(40, over, 1, "process 2"), ms(41, lost, 0, 1)}, 1, 26},
+	} {
+		t.Run(name, func(t *testing.T) {
+			times := newTimes()
+			for _, e := range tt.events {
+				times.event(e)
+			}
+			if n, longest := times.overlaps(); n != tt.n || longest != time.Duration(tt.longest)*time.Millisecond {
+				t.Errorf("%d overlaps of up to %v, want %d of %d ms", n, longest, tt.n, tt.longest)
+			}
+		})
+	}
+}
+
+// TestRow: what a run has left becomes a row of the page.
+func TestRow(t *testing.T) {
+	dir := t.TempDir()
+	if err := history.WriteHeader(dir, history.Header{Version: 1, ZooKeeper: "3.8.0"}); err != nil {
+		t.Fatal(err)
+	}
+	w, err := history.Create(dir, 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	late := ms(50, history.Write, 0, 1)
+	late.Text = "late"
+	accepted := ms(60, history.Write, 0, 1)
+	accepted.OK = true
+	for _, e := range []history.Event{ms(10, history.Granted, 0, 1), ms(40, history.Write, 0, 1), late, accepted, ms(70, history.Release, 0, 1)} {
+		if err := w.Write(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s := summary.Summary{Command: "go run ./stress -x", Elapsed: 10 * time.Second, Leaks: 3, History: &verdict.Verdict{
+		Grants: 50, LossesJudged: 7, ToldLate: 5, NeverTold: 3, Checks: []verdict.Check{{Name: verdict.Patience, Found: 4}, {Name: verdict.Overlap, Found: 9}},
+	}}
+	got, err := rowOf("kazoo", dir, s)
+	want := row{Client: "kazoo", Command: "go run ./stress -x", PerSecond: 5, Told: 5, Late: 2, Never: 3, Stuck: 4, Left: 3, LateWrites: 1}
+	if err != nil || got != want {
+		t.Errorf("%v\n%+v, want\n%+v", err, got, want)
+	}
+	s.History.Diverged = "at 3 s"
+	if got, err := rowOf("kazoo", dir, s); err != nil || !strings.Contains(got.Void, "contradicted each other at 3 s") {
+		t.Errorf("%v, %+v", err, got)
+	}
+	var b strings.Builder
+	p := page{Duration: time.Minute, Seed: 7, Faults: []string{"kill-worker"}, ZooKeeper: "3.8.0", Rows: []row{want, {Client: "other", Void: "it was"}}, Missing: []string{"x: not here"}}
+	if err := p.write(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{"| kazoo | 5 | 0 | 5, 2, 3 | 4 | 3 | 1 |", "| other | void: it was | | | | |", "- Not installed here, and left out: x: not here", "- `go run ./stress -x`"} {
+		if !strings.Contains(b.String(), line+"\n") {
+			t.Errorf("the page lacks %q:\n%s", line, b.String())
+		}
+	}
+	if _, err := rowOf("kazoo", dir, summary.Summary{Reasons: []string{"no connection"}}); err == nil || !strings.Contains(err.Error(), "no connection") {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	_ "embed"
+	"fmt"
+	"io"
+	"strings"
+	"text/template"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/figures"
+	"github.com/holdfast-go/holdfast/stress/internal/history"
+)
+
+// A page is docs/others.md.
+type page struct {
+	Duration  time.Duration
+	Seed      uint64
+	Faults    []string
+	ZooKeeper string // version
+	Rows      []row
+	Missing   []string // clients that are not installed
+}
+
+//go:embed page.tmpl
+var text string
+
+// write writes the page.
+func (p page) write(out io.Writer) error {
+	t, err := template.New("page").Funcs(template.FuncMap{
+		"duration": figures.Duration,
+		"join":     strings.Join,
+		"rate":     func(x float64) string { return fmt.Sprintf("%.0f", x) },
+	}).Parse(text)
+	if err != nil {
+		return err
+	}
+	return t.Execute(out, p)
+}
+
+// versionOf returns the version of ZooKeeper in a run.
+func versionOf(report string) (string, error) {
+	h, err := history.ReadHeader(report)
+	return h.ZooKeeper, err
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/stress/internal/history"
+	"github.com/holdfast-go/holdfast/stress/internal/summary"
+	"github.com/holdfast-go/holdfast/stress/internal/verdict"
+)
+
+// A row is what a run has shown of one client.
+type row struct {
+	Client  string // as -contender names it; ours for Holdfast
+	Command string // that repeats the run
+	Void    string // why the run says nothing; empty: it does
+
+	PerSecond  float64       // grants
+	Overlaps   int           // pairs of processes inside at once
+	Longest    time.Duration // of those, while both ran
+	Told       int           // losses of which holders were told before the leader had ended the session
+	Late       int           // those of which they were told afterwards
+	Never      int           // sessions that the leader had ended, of holders that were never told
+	Stuck      int           // waits that took longer than the processes ahead can take, or never ended
+	Left       int           // nodes
+	LateWrites int           // that the register refused, of holders that had not been told of a loss
+}
+
+// rowOf reads what a run has left.
+func rowOf(client, dir string, s summary.Summary) (row, error) {
+	r := row{Client: client, Command: s.Command, Left: s.Leaks}
+	if s.History == nil {
+		return r, fmt.Errorf("the run of %s has no history: %v", client, s.Reasons)
+	}
+	if s.History.Diverged != "" {
+		r.Void = s.History.Why()
+	}
+	r.PerSecond = float64(s.History.Grants) / s.Elapsed.Seconds()
+	r.Never, r.Late = s.History.NeverTold, s.History.ToldLate-s.History.NeverTold
+	r.Told = s.History.LossesJudged - r.Late
+	for _, c := range s.History.Checks {
+		if c.Name == verdict.Patience {
+			r.Stuck = int(c.Found) //nolint:gosec // it is small
+		}
+	}
+	t := newTimes()
+	for e, err := range history.All(dir) {
+		if err != nil {
+			return r, err
+		}
+		if e.Kind == history.Write && !e.OK && e.Text != "late" { // Holdfast's workers also write too late on purpose
+			r.LateWrites++
+		}
+		t.event(e)
+	}
+	r.Overlaps, r.Longest = t.overlaps()
+	return r, nil
+}

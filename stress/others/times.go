@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/stress/internal/history"
+)
+
+// Times are when workers were inside with locks, as they saw it, and when their processes were
+// stopped. It is counted apart from the judge, who excuses a process that was stopped until a
+// moment after it goes on: here only the time counts in which both of a pair ran.
+type times struct {
+	open  map[holding]*stay
+	stays map[string][]*stay // by lock
+	stops map[int][]span     // by process
+	began map[int]fault      // by the number of the fault
+	last  int64
+}
+
+// A holding is an acquisition.
+type holding struct {
+	process, incarnation int
+	op                   uint64
+}
+
+// A stay is one worker's time inside.
+type stay struct {
+	process, incarnation int
+	span
+}
+
+type span struct{ from, to int64 }
+
+type fault struct {
+	process int
+	at      int64
+}
+
+func newTimes() *times {
+	return &times{open: map[holding]*stay{}, stays: map[string][]*stay{}, stops: map[int][]span{}, began: map[int]fault{}}
+}
+
+// event takes the next event of a history.
+func (t *times) event(e history.Event) {
+	t.last = max(t.last, e.At)
+	h := holding{e.Process, e.Incarnation, e.Op}
+	switch e.Kind {
+	case history.Granted:
+		s := &stay{e.Process, e.Incarnation, span{e.At, 0}}
+		t.open[h] = s
+		t.stays[e.Lock] = append(t.stays[e.Lock], s)
+	case history.Release, history.Lost:
+		if s := t.open[h]; s != nil {
+			s.to = e.At
+			delete(t.open, h)
+		}
+	case history.Ended:
+		for h, s := range t.open {
+			if h.process == e.Process && h.incarnation == e.Incarnation {
+				s.to = e.At
+				delete(t.open, h)
+			}
+		}
+	case history.FaultBegan:
+		var process int
+		if _, err := fmt.Sscanf(e.Target, "process %d", &process); err == nil && e.Text == "pause-worker" {
+			t.began[e.Fault] = fault{process, e.At}
+		}
+	case history.FaultEnded:
+		if f, ok := t.began[e.Fault]; ok {
+			t.stops[f.process] = append(t.stops[f.process], span{f.at, e.At})
+			delete(t.began, e.Fault)
+		}
+	}
+}
+
+// noticed is how long an overlap is at least that counts: an event is written a moment after what
+// it says.
+const noticed = 2 * time.Millisecond
+
+// overlaps returns how many pairs of processes were inside at once, and for how long at most.
+func (t *times) overlaps() (n int, longest time.Duration) {
+	for _, s := range t.open {
+		s.to = t.last
+	}
+	for _, stays := range t.stays {
+		slices.SortFunc(stays, func(a, b *stay) int { return cmp.Compare(a.from, b.from) })
+		for i, a := range stays {
+			for _, b := range stays[i+1:] {
+				if b.from >= a.to {
+					continue // a later one may begin earlier than others end
+				}
+				if a.process == b.process {
+					continue
+				}
+				if d := t.together(a, b); d >= noticed {
+					n++
+					longest = max(longest, d)
+				}
+			}
+		}
+	}
+	return n, longest
+}
+
+// together returns for how long two stays overlap while both processes run.
+func (t *times) together(a, b *stay) time.Duration {
+	both := span{max(a.from, b.from), min(a.to, b.to)}
+	d := both.to - both.from
+	stops := slices.Concat(t.stops[a.process], t.stops[b.process])
+	slices.SortFunc(stops, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	at := both.from
+	for _, s := range stops {
+		from, to := max(s.from, at), min(s.to, both.to)
+		if from < to {
+			d -= to - from
+			at = to
+		}
+	}
+	return time.Duration(d)
+}
