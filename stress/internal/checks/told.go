@@ -20,8 +20,8 @@ type Told struct {
 	Check
 	Losses   int            // of processes' holds; several goroutines may have shared one
 	fates    [manyFates]int // of those
-	Late     int // told late, or never
-	Never    int // of those
+	Late     int            // told late, or never
+	Never    int            // of those
 	margin   []time.Duration
 	sessions map[string]*session
 	order    []string // of sessions, the oldest first

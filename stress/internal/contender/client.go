@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -44,48 +45,61 @@ type Grant struct {
 var ErrRefused = errors.New("the contender has failed")
 
 // hear takes a line of the program's.
-func (c *Client) hear(line string) {
+func (c *Client) hear(line string) error {
 	what, rest, _ := strings.Cut(line, " ")
-	if what == "lost" {
-		c.lose(number(fields(rest)["at"]))
-		return
-	}
 	var a answer
+	var err error
 	switch what {
+	case "lost":
+		var f map[string]uint64
+		if f, err = fields(rest, "at"); err == nil {
+			c.lose(f["at"])
+		}
+		return err
 	case "granted":
-		a.grant = c.grant(fields(rest))
+		var f map[string]uint64
+		if f, err = fields(rest, "token", "session"); err == nil {
+			a.grant = c.grant(f)
+		}
 	case "released":
 	case "error":
 		a.err = fmt.Errorf("%w: %s", ErrRefused, rest)
 	default:
-		a.err = fmt.Errorf("%w: it says %q", ErrRefused, line)
+		err = errors.New("a client says granted, released, error or lost")
+	}
+	if err != nil {
+		a.err = err
 	}
 	select {
 	case c.answers <- a:
 	default:
-	}
-}
-
-// fields returns the words KEY=VALUE.
-func fields(text string) map[string]string {
-	all := map[string]string{}
-	for _, word := range strings.Fields(text) {
-		if key, value, ok := strings.Cut(word, "="); ok {
-			all[key] = value
+		if err == nil {
+			err = errors.New("the client was asked for nothing")
 		}
 	}
-	return all
+	return err
 }
 
-// number returns a number in one of Go's notations; 0 if it is none.
-func number(text string) uint64 {
-	n, _ := strconv.ParseUint(text, 0, 64)
-	return n
+// fields returns the words KEY=NUMBER, of these keys. A number is not 0.
+func fields(text string, keys ...string) (map[string]uint64, error) {
+	all := map[string]uint64{}
+	for _, word := range strings.Fields(text) {
+		key, value, _ := strings.Cut(word, "=")
+		if !slices.Contains(keys, key) {
+			return nil, fmt.Errorf("after that word comes %s=NUMBER, and not %q", strings.Join(keys, "=NUMBER or "), word)
+		}
+		n, err := strconv.ParseUint(value, 0, 64)
+		if err != nil || n == 0 {
+			return nil, fmt.Errorf("%q has no number above 0, decimal or, after 0x, hexadecimal", word)
+		}
+		all[key] = n
+	}
+	return all, nil
 }
 
-// grant notes that the client has its lock. It may be lost before anyone hears of it.
-func (c *Client) grant(f map[string]string) *Grant {
-	g := &Grant{Session: number(f["session"]), Token: number(f["token"]), client: c, lost: make(chan struct{})}
+// grant notes that the client has its lock. It may be lost before its caller hears of it.
+func (c *Client) grant(f map[string]uint64) *Grant {
+	g := &Grant{Session: f["session"], Token: f["token"], client: c, lost: make(chan struct{})}
 	if g.Session == 0 {
 		c.program.mu.Lock()
 		g.Session = c.program.session
@@ -97,7 +111,8 @@ func (c *Client) grant(f map[string]string) *Grant {
 	return g
 }
 
-// lose notes that the client has been told that it has lost its lock.
+// lose notes that the client has been told that it has lost its lock. One that has none may have
+// been told a moment too late.
 func (c *Client) lose(at uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -45,11 +45,32 @@ func Names() (names []string) {
 // built into bin, which blocks for some seconds; the end of ctx kills the build. Any other text is
 // a command, of words between spaces.
 func Command(ctx context.Context, text string) ([]string, error) {
-	i := slices.IndexFunc(all, func(k known) bool { return k.name == text })
-	if i >= 0 {
+	if i := indexOf(text); i >= 0 {
 		return all[i].command(ctx, text)
 	}
+	return words(text)
+}
+
+// Check returns why a text names no contender, and is no command; nil if it does or is. It builds
+// nothing.
+func Check(text string) error {
+	if indexOf(text) >= 0 {
+		return nil
+	}
+	_, err := words(text)
+	return err
+}
+
+func indexOf(name string) int {
+	return slices.IndexFunc(all, func(k known) bool { return k.name == name })
+}
+
+// words returns the words of a command, with the path of its program.
+func words(text string) ([]string, error) {
 	words := strings.Fields(text)
+	if len(words) == 0 {
+		return nil, fmt.Errorf("it is empty: name one of %s, or a command", strings.Join(Names(), ", "))
+	}
 	program, err := exec.LookPath(words[0])
 	if err == nil {
 		program, err = filepath.Abs(program) // the worker processes run elsewhere
@@ -57,7 +78,8 @@ func Command(ctx context.Context, text string) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("it is none of %s, and no command: %w", strings.Join(Names(), ", "), err)
 	}
-	return append([]string{program}, words[1:]...), nil
+	words[0] = program
+	return words, nil
 }
 
 // root returns the root of the repository, in or below which the harness is run.

@@ -20,9 +20,11 @@ import (
 // A Program is one that runs. Its clients wait for locks at the same time, each for one, on
 // sessions of the program's choice. Any goroutine may call its methods.
 type Program struct {
-	cmd  *exec.Cmd
-	told func(Notice)
-	over chan struct{} // closed when its output has ended
+	cmd    *exec.Cmd
+	told   func(Notice)
+	wrong  func(error)
+	stdout io.Closer
+	over   chan struct{} // closed when its output has ended
 
 	writing sync.Mutex // protects stdin; a program reads at once, so no caller waits long
 	stdin   io.WriteCloser
@@ -42,17 +44,23 @@ type Notice struct {
 // ErrOver is the error of what was asked of a program that has ended.
 var ErrOver = errors.New("the program has ended")
 
-// readyWithin is how long a program may take to connect.
-const readyWithin = time.Minute
+// ReadyWithin is how long a program may take to connect.
+const ReadyWithin = time.Minute
+
+// endDelay is how long the output of a program that was killed is awaited: a program that it has
+// started may have it as well.
+const endDelay = time.Second
 
 // Start starts a program, and waits until it is connected. It is told the servers, with commas
 // between them, and the session timeout in milliseconds, as its last two arguments. What it writes
-// to its standard error goes to stderr. told is called for each notice, one at a time, and must not
-// call the Program.
-func Start(argv, servers []string, timeout time.Duration, stderr io.Writer, told func(Notice)) (*Program, error) {
+// to its standard error goes to stderr. told is called for each notice, and wrong for each line that
+// the protocol does not have, one at a time; they must not call the Program.
+func Start(argv, servers []string, timeout time.Duration, stderr io.Writer, told func(Notice), wrong func(error)) (*Program, error) {
 	args := slices.Concat(argv[1:], []string{strings.Join(servers, ","), strconv.FormatInt(timeout.Milliseconds(), 10)})
-	p := &Program{cmd: exec.Command(argv[0], args...), told: told, over: make(chan struct{}), clients: map[string]*Client{}}
-	p.cmd.Stderr = stderr
+	p := &Program{cmd: exec.Command(argv[0], args...), told: told, wrong: wrong, over: make(chan struct{}), clients: map[string]*Client{}}
+	// By a pipe of our own, with an end: what the program starts, and leaves, does not keep the
+	// harness's.
+	p.cmd.Stderr, p.cmd.WaitDelay = struct{ io.Writer }{stderr}, endDelay
 	stdin, err := p.cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -61,49 +69,65 @@ func Start(argv, servers []string, timeout time.Duration, stderr io.Writer, told
 	if err != nil {
 		return nil, err
 	}
-	p.stdin = stdin
+	p.stdin, p.stdout = stdin, stdout
 	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting the contender: %w", err)
 	}
-	ready := make(chan struct{})
+	ready := make(chan error, 1)
 	go p.listen(stdout, ready) // ends with the program, for which Close waits
-	timer := time.NewTimer(readyWithin)
+	timer := time.NewTimer(ReadyWithin)
 	defer timer.Stop()
 	select {
-	case <-ready:
-		return p, nil
+	case err = <-ready:
+		if err == nil {
+			return p, nil
+		}
 	case <-p.over:
 		err = ErrOver
 	case <-timer.C:
-		err = fmt.Errorf("it did not say %q within %v", "ready", readyWithin)
+		err = fmt.Errorf("it did not say %q within %v", "ready", ReadyWithin)
 	}
-	return nil, errors.Join(fmt.Errorf("starting the contender %v: %w", p.cmd, err), p.Close(time.Second))
+	return nil, errors.Join(fmt.Errorf("starting the contender %v: %w", p.cmd, err), p.Close(endDelay))
 }
 
 // listen reads what the program says.
-func (p *Program) listen(out io.Reader, ready chan<- struct{}) {
+func (p *Program) listen(out io.Reader, ready chan<- error) {
 	defer close(p.over)
+	begun := false
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		line := lines.Text()
 		who, what, _ := strings.Cut(line, " ")
+		var err error
 		switch {
-		case line == "ready" && ready != nil:
-			close(ready)
-			ready = nil
+		case line == "ready" && !begun:
+			begun = true
+			ready <- nil
 		case who == "session":
-			p.hear(what)
+			err = p.hear(what)
+		case !begun:
+			ready <- fmt.Errorf("it said %q, and not %q", line, "ready")
+			begun = true
 		default:
-			p.Client(who).hear(what)
+			err = p.Client(who).hear(what)
+		}
+		if err != nil {
+			p.wrong(fmt.Errorf("the contender said %q: %w", line, err))
 		}
 	}
 }
 
+// notices are what a program says of a session.
+var notices = []string{"began", "suspended", "resumed", "ended"}
+
 // hear takes a line about a session.
-func (p *Program) hear(line string) {
+func (p *Program) hear(line string) error {
 	id, what, _ := strings.Cut(line, " ")
 	session, err := strconv.ParseUint(id, 0, 64)
-	if err != nil {
-		return
+	if err != nil || session == 0 {
+		return fmt.Errorf("%q is no number of a session, such as 0x1000a or 65546", id)
+	}
+	if !slices.Contains(notices, what) {
+		return fmt.Errorf("a session has %s, and not %q", strings.Join(notices, ", "), what)
 	}
 	if what == "began" {
 		p.mu.Lock()
@@ -111,6 +135,7 @@ func (p *Program) hear(line string) {
 		p.mu.Unlock()
 	}
 	p.told(Notice{session, what})
+	return nil
 }
 
 // tell writes a line to the program. If it is gone, the end of its output tells.
@@ -149,9 +174,11 @@ func (p *Program) Close(grace time.Duration) error {
 	case <-timer.C:
 		killed = true
 		_ = p.cmd.Process.Kill()
-		<-p.over // Wait closes the pipe
+		late := time.AfterFunc(endDelay, func() { _ = p.stdout.Close() })
+		defer late.Stop()
+		<-p.over // before Wait, which closes the pipe
 	}
-	if err := p.cmd.Wait(); err != nil && !killed {
+	if err := p.cmd.Wait(); err != nil && !killed && !errors.Is(err, exec.ErrWaitDelay) {
 		return fmt.Errorf("the contender %v: %w", p.cmd, err)
 	}
 	return nil

@@ -128,7 +128,11 @@ func Parse(args []string, stdout, stderr io.Writer) (Options, error) {
 	within(&o.Locks, "locks", 4, 1, 1_000_000, "number of locks")
 	flags.Uint64Var(&o.Seed, "seed", 0, "determines what each worker attempts; 0: chosen at random, and printed")
 	flags.StringVar(&o.Kind, "workload", wire.DefaultWorkload, "what the workers contend for: `kind` is one of "+strings.Join(wire.Workloads, ", ")+"; or "+wire.LingerWorkload+", for the default with -linger 300ms")
-	flags.StringVar(&o.Contender, "contender", "", "contend for the locks of another library, by a `program`: "+strings.Join(contender.Names(), ", ")+", or a command of your own that does as docs/testing.md says")
+	flags.Func("contender", "contend for the locks of another library, by a `program`: "+strings.Join(contender.Names(), ", ")+
+		", which need Java, Python or Go; or a command of your own with its arguments, as one word of the shell, which does as docs/testing.md says under \"Other libraries' locks\". A worker is a client of it. Leave out -workload, -read-ratio, -greedy, -linger and -tenure", func(text string) error {
+		o.Contender = text
+		return contender.Check(text)
+	})
 	flags.StringVar(&o.JSON, "json", "", "write the summary to `file`, as JSON")
 	within(&o.Ensemble, "ensemble", 0, 0, 9, "start a real ensemble of so many `servers` on loopback, from the installed ZooKeeper")
 	kinds := flags.String("nemesis", "", "inject faults of these `kinds`: all, none, or a list such as kill-worker,cut-connection or all,-pause-worker; empty: all with -ensemble, else none. The kinds are listed below")

@@ -466,6 +466,9 @@ func (p *parent) limit() time.Time {
 	case !p.started.IsZero():
 		return p.trouble.limit(p.started.Add(p.options.Duration))
 	default:
+		if p.options.Contender != "" {
+			return p.summary.Begin.Add(contender.ReadyWithin + 2*grace) // by then a process has said why
+		}
 		return p.summary.Begin.Add(wire.ConnectTimeout + grace)
 	}
 }

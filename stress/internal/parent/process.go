@@ -107,6 +107,9 @@ func startProcess(s wire.Settings, events chan<- event, log func(line string)) (
 	go func() {
 		reading.Wait() // first, because Wait closes the pipes
 		err := cmd.Wait()
+		if p.group {
+			_ = killGroup(cmd.Process) // what its program may have started
+		}
 		if p.starter != nil {
 			p.starter.Close()
 		}

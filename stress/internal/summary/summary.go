@@ -209,9 +209,12 @@ func (s *Summary) Flaws() (all []Flaw) {
 	if s.Recorded {
 		least = voidRecorded
 	}
-	if s.Entries == 0 || s.Elapsed >= voidDuration && s.Entries < least {
-		note(verdict.Void, "workers got a lock only %s in %v, where each of them stays inside for %v on average (-hold) and contends for %s (-locks)",
-			figures.Times(s.Entries), s.Elapsed.Round(100*time.Millisecond), s.Hold, figures.Count(s.Locks, "lock"))
+	switch {
+	case s.Entries == 0:
+		note(verdict.Void, "no worker ever got a lock in %v", s.Elapsed.Round(100*time.Millisecond))
+	case s.Elapsed >= voidDuration && s.Entries < least:
+		note(verdict.Void, "workers got a lock only %s in %v, too rarely for the run to show anything (the least is %s), where each of them stays inside for %v on average (-hold) and contends for %s (-locks)",
+			figures.Times(s.Entries), s.Elapsed.Round(100*time.Millisecond), figures.Number(least), s.Hold, figures.Count(s.Locks, "lock"))
 	}
 	if s.Swallow > 0 && s.Elapsed >= 2*s.Swallow && s.Swallowed == 0 {
 		note(verdict.Void, "the server swallowed no answer")

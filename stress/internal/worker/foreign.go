@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/manager"
@@ -30,9 +31,9 @@ import (
 // contendAbroad starts the contender and runs the workers.
 func (c *child) contendAbroad(start <-chan struct{}, stderr io.Writer) int {
 	s := c.settings
-	p, err := contender.Start(s.Program, s.Servers, s.SessionTimeout, stderr, c.foreignSession)
+	p, err := contender.Start(s.Program, s.Servers, s.SessionTimeout, stderr, c.foreignSession, c.fatal)
 	if err == nil {
-		err = c.openAbroad(p)
+		err = c.openAbroad(p, stderr)
 	}
 	switch {
 	case err != nil && c.run.Err() != nil:
@@ -65,7 +66,8 @@ func (c *child) contendAbroad(start <-chan struct{}, stderr io.Writer) int {
 }
 
 // openAbroad makes the workers, and the referees of the locks.
-func (c *child) openAbroad(p *contender.Program) error {
+func (c *child) openAbroad(p *contender.Program, stderr io.Writer) error {
+	errors := new(atomic.Int32)
 	for i, v := range c.settings.Venues() {
 		r, err := referee.New(v.Name, filepath.Join(c.settings.Dir, v.Name), c.settings.Process, c.violation)
 		if err != nil {
@@ -76,7 +78,7 @@ func (c *child) openAbroad(p *contender.Program) error {
 			return err
 		}
 		c.locks = append(c.locks, &contended{
-			index: i, lock: noLock{name: v.Name}, referee: r, kind: manager.KindExclusive, recipe: &foreign{program: p, path: path},
+			index: i, lock: noLock{name: v.Name}, referee: r, kind: manager.KindExclusive, recipe: &foreign{program: p, path: path, stderr: stderr, errors: errors},
 		})
 	}
 	for i := range c.settings.Goroutines {
@@ -94,6 +96,18 @@ func (c *child) foreignSession(n contender.Notice) {
 type foreign struct {
 	program *contender.Program
 	path    string
+	stderr  io.Writer
+	errors  *atomic.Int32 // of all locks
+}
+
+// mostComplaints is how many errors of the contender a process shows. Each is in the history.
+const mostComplaints = 3
+
+// complain shows one of the first errors: a contender that gets no lock at all says why.
+func (f *foreign) complain(worker int, what string, err error) {
+	if n := f.errors.Add(1); n <= mostComplaints {
+		fmt.Fprintf(f.stderr, "client w%d, %s %s: %v\n", worker, what, f.path, err)
+	}
 }
 
 // step waits for the lock for as long as it takes: many clients know no other way. If the
@@ -105,8 +119,12 @@ func (f *foreign) step(run, _ context.Context, w *worker, s plan.Step, l *conten
 	g, err := f.program.Client(fmt.Sprintf("w%d", w.id)).Acquire(run, f.path)
 	if err != nil {
 		rec.Refused(err.Error())
-		if errors.Is(err, contender.ErrOver) && !w.child.stopping() {
+		switch {
+		case w.child.stopping():
+		case errors.Is(err, contender.ErrOver):
 			w.child.fatal(fmt.Errorf("worker %d: %w", w.id, err))
+		default:
+			f.complain(w.id, "acquire", err)
 		}
 		return
 	}
@@ -117,6 +135,7 @@ func (f *foreign) step(run, _ context.Context, w *worker, s plan.Step, l *conten
 	}
 	w.use(run, s, l, rec, given{Watched: g, session: g.Session, token: token, alone: true, fenced: true, giveUp: func(ctx context.Context) error {
 		if err := g.Release(ctx); err != nil {
+			f.complain(w.id, "release", err)
 			return fmt.Errorf("%w: %w", manager.ErrUnconfirmed, err)
 		}
 		return nil
