@@ -85,9 +85,12 @@ func (t *delays) drop() {
 // closed.
 func (t *delays) retry() bool { return t.retryIn(t.attempts.Wait()) }
 
-// awaitLease wakes the round's I/O when s has a longer lease. It returns what to do until then.
+// awaitLease has s send the next proof when it is due, and then wakes the round's I/O, which
+// sends one itself if there is still no lease. It returns what to do until then. A process with
+// many such rounds sends one proof for all.
 func (t *delays) awaitLease(s *zkio.Session) next {
-	if t.retryIn(s.NextProof() + s.Timeout()/48) { // by then the heartbeat has sent it
+	t.node.KeepAlive(true)
+	if t.retryIn(s.NextProof() + s.Timeout()/48) {
 		return sleep
 	}
 	t.round.fail(t.round.error("acquire", ErrClosed))

@@ -479,6 +479,9 @@ func (g *group) enter(s *zkio.Session) next {
 	// hold that lock. What has shown that the last place is reserved does not tell: the
 	// queues' lists, and the news of them, come in no order. So ask for all the nodes at once.
 	// That is a proof of the lease, too: see roundIO.grant.
+	if unsettled(s) {
+		return g.places[0].delays().awaitLease(s)
+	}
 	lease := s.Lease()
 	if need := g.m.leaseToBegin(s); !g.seen || lease.Remaining() < need {
 		paths := make([]string, len(g.places))

@@ -244,14 +244,17 @@ func (t *roundIO) queue(s *zkio.Session) next {
 }
 
 // leaseToBegin returns how much of a lease a grant needs. Soon after answers were
-// late there is none or a short one, and what extends it counts only a quarter of the
-// timeout later (see package zkio): a lock granted earlier would be lost on a healthy
-// connection. Otherwise there is more than that, unless LostMargin takes most of it
+// late there is a short one, and what extends it counts only a quarter of the
+// timeout later, or none for a twelfth (see package zkio): a lock granted earlier would
+// be lost on a healthy connection. Otherwise there is more than that, unless LostMargin takes most of it
 // away.
 func (m *Manager) leaseToBegin(s *zkio.Session) time.Duration {
 	timeout := s.Timeout()
 	return min(timeout/4+timeout/48, (timeout/2-m.cfg.LostMargin)*3/4)
 }
+
+// unsettled reports whether s has no lease, and could not begin one by a write that is sent now.
+func unsettled(s *zkio.Session) bool { return !s.Lease().InForce() && s.NextProof() > 0 }
 
 // grant grants the round: its node, of session s, is known to be first.
 func (t *roundIO) grant(s *zkio.Session) next {
@@ -261,6 +264,9 @@ func (t *roundIO) grant(s *zkio.Session) next {
 		if n := tr.first(t, s, began); n != goOn {
 			return n
 		}
+	}
+	if unsettled(s) {
+		return t.delays().awaitLease(s)
 	}
 	lease := s.Lease()
 	if lease.Remaining() < l.m.leaseToBegin(s) {

@@ -3,8 +3,11 @@
 package zkio
 
 import (
+	"context"
 	"fmt"
+	"net"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,9 +26,9 @@ func TestF370_ResumedAtTheLastMoment(t *testing.T) {
 		between = timeout / 16 // long, and less than a twelfth
 		moment  = timeout / 1000
 	)
-	network, server := "the client's network", "its server's"
-	aways := map[string]func(e *zktest.Ensemble) (back func()){
-		network: func(e *zktest.Ensemble) func() {
+	network, server, moves := "the client's network", "its server's", "its server's, and the client moves to another"
+	aways := map[string]func(e *zktest.Ensemble, reach func(server int)) (back func()){
+		network: func(e *zktest.Ensemble, _ func(int)) func() {
 			var refused []*zktest.Fault
 			for i := range e.Addresses() {
 				f := e.Server(i + 1).Faults()
@@ -38,15 +41,22 @@ func TestF370_ResumedAtTheLastMoment(t *testing.T) {
 				}
 			}
 		},
-		server: func(e *zktest.Ensemble) func() {
+		server: func(e *zktest.Ensemble, _ func(int)) func() {
 			e.Isolate(1)
 			return e.Heal
+		},
+		moves: func(e *zktest.Ensemble, reach func(server int)) func() {
+			e.Isolate(1)
+			return func() {
+				reach(2)
+				e.Server(1).Faults().CutAll()
+			}
 		},
 	}
 	for _, test := range []struct {
 		fails string // the client has no way to the leader
 		keeps bool   // it has a node to keep alive; without one it notices nothing of its server's network
-	}{{network, true}, {network, false}, {server, true}} {
+	}{{network, true}, {network, false}, {server, true}, {moves, true}, {moves, false}} {
 		t.Run(fmt.Sprintf("%s, with a node: %t", test.fails, test.keeps), func(t *testing.T) {
 			var due time.Duration // after the beginning, if the client does not come back
 			ended, proved := 0, 0 // of those that came back
@@ -64,7 +74,14 @@ func TestF370_ResumedAtTheLastMoment(t *testing.T) {
 					}
 					began := time.Now()
 					cfg := configure(e.Server(1))
-					cfg.Servers, cfg.Dialer = e.Addresses()[:1], e.Dial
+					var reached atomic.Int64 // index of the server that the clients reach
+					cfg.Servers = e.Addresses()[:2]
+					cfg.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+						if address != e.Addresses()[reached.Load()] {
+							return nil, syscall.ECONNREFUSED
+						}
+						return e.Dial(ctx, network, address)
+					}
 					other, c := open(t, cfg), open(t, cfg) // the other's session ends first
 					s := c.Session()
 					must(t, s.EnsureDir("/d", nil))
@@ -88,7 +105,7 @@ func TestF370_ResumedAtTheLastMoment(t *testing.T) {
 						}
 					})
 					time.Sleep(3*timeout - time.Since(began))
-					back := aways[test.fails](e)
+					back := aways[test.fails](e, func(server int) { reached.Store(int64(server - 1)) })
 					time.Sleep(comes - time.Since(began))
 					back()
 					go func() {

@@ -44,14 +44,18 @@ import (
 //
 // Unless it had begun to: the leader takes all sessions that end at a tick off its
 // queue, and then ends one after the other. Until its turn comes, such a session can
-// be resumed, and its writes are carried out; and it is ended all the same, which
-// takes far less than a twelfth of T. So after a silence, in which the leader may have
-// come so far, a lease begins only with a write that was sent a twelfth of T after the
-// answer that ended the silence. A silence is a time of 5/12 T or more from the sending
-// of the newest request that was answered to the next answer: pings are T/3 apart, and
-// the writes that keep a lease T/7. A lease that is in force was made before the leader
-// could begin to end the session, so it may be extended by any write. What this leaves
-// is in docs/zookeeper.md.
+// be resumed, and its writes are carried out; and it is ended all the same, within a
+// tenth of a second if there are ten thousand. So where the leader may have come so far,
+// a lease begins only with a write that is sent a twelfth of T later: after a reconnect,
+// and after a silence, which is a time of T/2 or more from the sending of the newest
+// request that was answered to the next answer. A session that keeps a lease writes
+// every T/7, and a write is answered no more once its server is cut off from the leader,
+// which heard of the session T/4 earlier at the most. So the silence is at least
+// 3/4 T - T/7 long when the leader comes so far, and 0.55 T by a clock that is a twelfth
+// slow. Pings are T/3
+// apart, so one that is answered a little late makes none. A lease that is in force was
+// made before the leader could begin to end the session, so it may be extended by any
+// write. What this leaves is in docs/zookeeper.md.
 //
 // This takes that T is at least two ticks of every server, and that every server has
 // the same bounds for T: one with a lower bound shortens the session when it is
@@ -81,7 +85,7 @@ type leaseTracker struct {
 	led       answers       // the leader's among them
 	proof     time.Duration // s
 	known     time.Duration // p
-	settled   time.Duration // a write that was sent before begins no lease: there was a silence
+	settled   time.Duration // a write that is sent earlier begins no lease: T/12 after the last reconnect or silence
 	ended     bool
 }
 
@@ -116,7 +120,7 @@ func (t *leaseTracker) greeted(now, timeout time.Duration, first bool) {
 	}
 	t.timeout, t.connected = timeout, t.asked
 	if !first {
-		t.listen(now)
+		t.settled = now + timeout/12
 	}
 	t.answers.reset(timeout / answersPerTimeout)
 	t.led.reset(timeout / answersPerTimeout)
@@ -130,17 +134,12 @@ func (t *leaseTracker) greeted(now, timeout time.Duration, first bool) {
 func (t *leaseTracker) answered(sent, now time.Duration, byLeader bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.listen(now)
+	if now-t.answers.sent >= t.timeout/2 {
+		t.settled = now + t.timeout/12 // this answer has ended a silence
+	}
 	t.answers.add(sent, now)
 	if byLeader {
 		t.led.add(sent, now)
-	}
-}
-
-// listen notes that an answer has come, which may have ended a silence.
-func (t *leaseTracker) listen(now time.Duration) {
-	if now-t.answers.sent >= t.timeout*5/12 {
-		t.settled = now + t.timeout/12
 	}
 }
 
@@ -263,7 +262,7 @@ func (t *leaseTracker) due() time.Duration {
 	due := t.proof + t.timeout/7
 	until := t.current.Load().until.Load()
 	if until == lapsed && t.proof < t.settled {
-		return min(due, t.settled)
+		return t.settled // an earlier one begins no lease
 	}
 	if until == lapsed || t.known+t.timeout*11/12 >= t.proof+t.timeout*5/12 {
 		return due

@@ -165,10 +165,10 @@ func (s *Session) Connected() bool {
 // proof, and between a lapse and the next proof, it is one that is not in force.
 func (s *Session) Lease() *Lease { return s.leases.current.Load() }
 
-// NextProof returns how long it takes until the next write makes the lease longer, or begins one;
-// 0 if it would at once. It is for a caller whose [Session.Prove] was answered, and has left a lease
-// that is short or none, as soon after answers were late. While the session has nodes to keep alive,
-// the session sends that write by itself. NextProof does no I/O and does not block.
+// NextProof returns how long it takes until a write is due that keeps the lease, or begins one; 0 if
+// it is overdue. An earlier one is of no use after a reconnect, or when answers were late. While the
+// session has nodes to keep alive, it sends that write by itself. NextProof does no I/O and does not
+// block.
 func (s *Session) NextProof() time.Duration {
 	return max(0, s.leases.due()-s.client.clock.now())
 }
