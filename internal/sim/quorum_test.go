@@ -26,8 +26,7 @@ type quorum struct {
 	servers, observers int
 	relayed            bool
 	syncLimit          int
-	stay               bool          // holders stay, so that what is cut off has only the lease
-	between            time.Duration // the ends of two sessions of one tick
+	stay               bool // holders stay, so that what is cut off has only the lease
 	seed               uint64
 }
 
@@ -44,7 +43,6 @@ func newQuorum(seed uint64) quorum {
 		relayed:   rng.IntN(2) == 0,
 		syncLimit: pick(rng, 5, 10, 20),
 		stay:      rng.IntN(2) == 0,
-		between:   pick(rng, 0, time.Millisecond, 4*time.Millisecond),
 		seed:      seed,
 	}
 }
@@ -56,7 +54,6 @@ func (q quorum) chained() bool { return q.relayed && q.observers > 0 }
 
 // start starts the servers.
 func (q quorum) start(cfg zktest.Config) *zktest.Ensemble {
-	cfg.BetweenEnds = q.between
 	return zktest.NewEnsemble(zktest.EnsembleConfig{
 		Config: cfg, Servers: q.servers, Observers: q.observers, Relayed: q.relayed, SyncLimit: q.syncLimit, Seed: q.seed,
 	})
@@ -67,12 +64,14 @@ func (q quorum) adapt(p *plan) {
 	if q.servers == 1 {
 		return
 	}
+	least := 2 * p.tick
 	if q.chained() {
-		p.timeout = max(p.timeout, 4*p.tick) // see leaseTracker
+		least = 4 * p.tick // see leaseTracker
 	}
+	p.timeout = max(p.timeout, least)
 	if q.stay {
 		if p.stingy = q.seed%2 == 0; p.stingy {
-			p.timeout = max(2*p.tick, time.Second)
+			p.timeout = max(least, time.Second)
 			p.workers, p.pause = 1, p.timeout
 			p.margin, p.stall = min(p.margin, p.timeout/10), min(p.stall, p.timeout/50)
 		}

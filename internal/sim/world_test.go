@@ -31,7 +31,7 @@ const (
 	table     = "table" // a read/write lock
 	workEnds  = time.Hour
 	quietEnds = 10 * time.Minute
-	mostLines = 200_000 // of the log; most simulations have some thousand
+	mostLines = 500_000 // of the log; most simulations have some thousand
 )
 
 // A world is one simulation, in one synctest bubble.
