@@ -54,6 +54,11 @@ func (c *child) contendAbroad(start <-chan struct{}, stderr io.Writer) int {
 	if err := p.Close(s.Patience / 4); err != nil {
 		c.fail(wire.Failure{Text: err.Error()})
 	}
+	for _, l := range c.locks {
+		if err := l.referee.Close(); ended && err != nil { // else a worker may be inside
+			c.fail(wire.Failure{Text: err.Error()})
+		}
+	}
 	report, err := c.latency.Report()
 	if err != nil {
 		c.fail(wire.Failure{Text: err.Error()})
@@ -67,7 +72,7 @@ func (c *child) contendAbroad(start <-chan struct{}, stderr io.Writer) int {
 
 // openAbroad makes the workers, and the referees of the locks.
 func (c *child) openAbroad(p *contender.Program, stderr io.Writer) error {
-	errors := new(atomic.Int32)
+	complaints := new(atomic.Int32)
 	for i, v := range c.settings.Venues() {
 		r, err := referee.New(v.Name, filepath.Join(c.settings.Dir, v.Name), c.settings.Process, c.violation)
 		if err != nil {
@@ -78,7 +83,7 @@ func (c *child) openAbroad(p *contender.Program, stderr io.Writer) error {
 			return err
 		}
 		c.locks = append(c.locks, &contended{
-			index: i, lock: noLock{name: v.Name}, referee: r, kind: manager.KindExclusive, recipe: &foreign{program: p, path: path, stderr: stderr, errors: errors},
+			index: i, lock: noLock{name: v.Name}, referee: r, kind: manager.KindExclusive, recipe: &foreign{program: p, path: path, stderr: stderr, complaints: complaints},
 		})
 	}
 	for i := range c.settings.Goroutines {
@@ -94,10 +99,10 @@ func (c *child) foreignSession(n contender.Notice) {
 
 // A foreign is a lock of the contender's.
 type foreign struct {
-	program *contender.Program
-	path    string
-	stderr  io.Writer
-	errors  *atomic.Int32 // of all locks
+	program    *contender.Program
+	path       string
+	stderr     io.Writer
+	complaints *atomic.Int32 // about all locks
 }
 
 // mostComplaints is how many errors of the contender a process shows. Each is in the history.
@@ -105,7 +110,7 @@ const mostComplaints = 3
 
 // complain shows one of the first errors: a contender that gets no lock at all says why.
 func (f *foreign) complain(worker int, what string, err error) {
-	if n := f.errors.Add(1); n <= mostComplaints {
+	if n := f.complaints.Add(1); n <= mostComplaints {
 		fmt.Fprintf(f.stderr, "client w%d, %s %s: %v\n", worker, what, f.path, err)
 	}
 }
