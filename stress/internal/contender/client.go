@@ -44,40 +44,39 @@ type Grant struct {
 // ErrRefused is the error of what a program could not do.
 var ErrRefused = errors.New("the contender has failed")
 
-// hear takes a line of the program's.
-func (c *Client) hear(line string) error {
+// hear takes a line of the program's. It returns what that answers; nil if nothing.
+func (c *Client) hear(line string) (*answer, error) {
 	what, rest, _ := strings.Cut(line, " ")
-	var a answer
-	var err error
 	switch what {
 	case "lost":
-		var f map[string]uint64
-		if f, err = fields(rest, "at"); err == nil {
+		f, err := fields(rest, "at")
+		if err == nil {
 			c.lose(f["at"])
 		}
-		return err
+		return nil, err
 	case "granted":
-		var f map[string]uint64
-		if f, err = fields(rest, "token", "session"); err == nil {
-			a.grant = c.grant(f)
+		f, err := fields(rest, "token", "session")
+		if err != nil {
+			return &answer{err: err}, err
 		}
+		return &answer{grant: c.grant(f)}, nil
 	case "released":
+		return &answer{}, nil
 	case "error":
-		a.err = fmt.Errorf("%w: %s", ErrRefused, rest)
-	default:
-		err = errors.New("a client says granted, released, error or lost")
+		return &answer{err: fmt.Errorf("%w: %s", ErrRefused, rest)}, nil
 	}
-	if err != nil {
-		a.err = err
-	}
+	err := errors.New("a client says granted, released, error or lost")
+	return &answer{err: err}, err
+}
+
+// answer passes an answer on to what asked. It reports false if nothing has.
+func (c *Client) answer(a answer) bool {
 	select {
 	case c.answers <- a:
+		return true
 	default:
-		if err == nil {
-			err = errors.New("the client was asked for nothing")
-		}
+		return false
 	}
-	return err
 }
 
 // fields returns the words KEY=NUMBER, of these keys. A number is not 0.

@@ -51,8 +51,11 @@ func contend(as string) int {
 		case lock == "/refused":
 			fmt.Println(client, "error no luck today")
 		case strings.HasPrefix(lock, "/say/"):
-			fmt.Println(strings.ReplaceAll(strings.TrimPrefix(lock, "/say/"), "_", " "))
-			fmt.Println(client, "error it was said")
+			line := strings.ReplaceAll(strings.TrimPrefix(lock, "/say/"), "_", " ")
+			fmt.Println(line)
+			if strings.HasPrefix(line, "session") || strings.Contains(line, " lost") {
+				fmt.Println(client, "error it was said") // that was no answer
+			}
 		case lock == "/lost":
 			fmt.Println(client, "granted token=17 session=0x22")
 			fmt.Println(client, "lost at=1234")

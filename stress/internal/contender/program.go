@@ -108,12 +108,31 @@ func (p *Program) listen(out io.Reader, ready chan<- error) {
 			ready <- fmt.Errorf("it said %q, and not %q", line, "ready")
 			begun = true
 		default:
-			err = p.Client(who).hear(what)
+			err = p.answer(who, what)
 		}
 		if err != nil {
-			p.wrong(fmt.Errorf("the contender said %q: %w", line, err))
+			p.say(line, err)
 		}
 	}
+}
+
+// answer takes a line of a client's. One that is not understood is reported before the client is
+// told that it has failed.
+func (p *Program) answer(client, what string) error {
+	c := p.Client(client)
+	a, err := c.hear(what)
+	if err != nil {
+		p.say(client+" "+what, err)
+	}
+	if a != nil && !c.answer(*a) {
+		return errors.New("the client was asked for nothing")
+	}
+	return nil
+}
+
+// say reports a line that is not understood.
+func (p *Program) say(line string, err error) {
+	p.wrong(fmt.Errorf("the contender said %q: %w", line, err))
 }
 
 // notices are what a program says of a session.
