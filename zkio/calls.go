@@ -12,7 +12,8 @@ import (
 
 // Prove obtains a proof that the session is alive at the leader, and that the
 // nodes at these paths exist: an empty transaction that checks them. It extends the
-// session's lease, or begins one. In a process that has done little for a while
+// session's lease, or begins one, unless the session has just come back: see
+// [Session.NextProof]. In a process that has done little for a while
 // it sends a sync first, without which the lease would be short.
 //
 // If a node is gone, Prove fails with ErrNoNode, and the node's watchers are told

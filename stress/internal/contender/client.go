@@ -18,7 +18,7 @@ import (
 type Client struct {
 	program *Program
 	name    string
-	answers chan answer // to what it was asked last; a program that answers twice is not listened to
+	answers chan answer // to what it was asked last; an answer beyond that is one too many
 
 	mu  sync.Mutex // protects has
 	has *Grant     // until it is released; or nil
