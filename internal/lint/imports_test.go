@@ -93,7 +93,7 @@ const policy = `
 	bench/internal/chart:
 	bench/internal/delay:     golang.org/x/sys/... | TESTS
 	bench/internal/zkconn:      bench/internal/work github.com/go-zookeeper/zk | TESTS
-	bench/internal/start:     internal/realzk/... | TESTS
+	bench/internal/start:     internal/daemon internal/realzk/... | TESTS
 	bench/internal/work:      golang.org/x/sync/... | TESTS
 
 	# Examples use what users can use, without other libraries.
@@ -108,7 +108,9 @@ const policy = `
 	adapters/internal/demo:   manager zkio/zktest
 
 	# Tools and tests of this repository.
-	internal/realzk:          internal/realzk/child internal/realzk/scratch | TESTS
+	internal/daemon:          internal/realzk/child internal/realzk/port internal/realzk/scratch | TESTS internal/realzk
+	internal/realzk:          internal/realzk/child internal/realzk/port internal/realzk/scratch | TESTS
+	internal/realzk/port:     | TESTS
 	internal/realzk/child:    | TESTS
 	internal/realzk/scratch:  internal/flock | TESTS
 	internal/flock:

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/realzk/port"
 	"github.com/holdfast-go/holdfast/internal/realzk/scratch"
 )
 
@@ -132,7 +133,7 @@ func memberPorts(n int) ([][ports]int, error) {
 	for i := range own {
 		for j := range own[i] {
 			var err error
-			if own[i][j], err = freePort(); err != nil {
+			if own[i][j], err = port.Free(); err != nil {
 				return own, err
 			}
 		}
@@ -201,8 +202,8 @@ func (c *Cluster) Stop() error {
 		}
 	}
 	for _, own := range c.ports {
-		for _, port := range own {
-			releasePort(port)
+		for _, number := range own {
+			port.Release(number)
 		}
 	}
 	err := errors.Join(errs...)

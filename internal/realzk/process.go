@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/realzk/child"
+	"github.com/holdfast-go/holdfast/internal/realzk/port"
 	"github.com/holdfast-go/holdfast/internal/realzk/scratch"
 )
 
@@ -77,17 +78,17 @@ func run(ctx context.Context, cfg Config) (*Process, error) {
 		err = p.launch(ctx)
 	} else {
 		for range 10 {
-			if p.port, err = freePort(); err != nil {
+			if p.port, err = port.Free(); err != nil {
 				break
 			}
 			if err = p.launch(ctx); err == nil || !errors.Is(err, errPortTaken) {
 				break
 			}
-			releasePort(p.port)
+			port.Release(p.port)
 		}
 	}
 	if err != nil {
-		releasePort(p.port)
+		port.Release(p.port)
 		p.removeTemp()
 		return nil, err
 	}
@@ -188,7 +189,7 @@ func (p *Process) Stop() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	err := p.kill()
-	releasePort(p.port)
+	port.Release(p.port)
 	p.removeTemp()
 	return err
 }

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/realzk/port"
 )
 
 // newCall returns both ends of a connection that a relay carries.
@@ -137,12 +139,12 @@ func TestRelayEnds(t *testing.T) {
 
 // A relay closes the connections that it accepts if its server does not listen.
 func TestRelayWithoutServer(t *testing.T) {
-	port, err := freePort()
+	free, err := port.Free()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer releasePort(port)
-	r, err := newRelay(fmt.Sprintf("127.0.0.1:%d", port))
+	defer port.Release(free)
+	r, err := newRelay(fmt.Sprintf("127.0.0.1:%d", free))
 	if err != nil {
 		t.Fatal(err)
 	}

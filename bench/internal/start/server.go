@@ -3,22 +3,14 @@
 package start
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"regexp"
 	"strings"
-	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/daemon"
 	"github.com/holdfast-go/holdfast/internal/realzk"
-	"github.com/holdfast-go/holdfast/internal/realzk/child"
-	"github.com/holdfast-go/holdfast/internal/realzk/scratch"
 )
 
 // ErrNotInstalled is wrapped by errors about programs that the machine lacks.
@@ -53,9 +45,6 @@ func (s *Server) Version() string { return s.version }
 // nothing.
 func (s *Server) Stop() error { return s.stop() }
 
-// startTimeout bounds the wait for a server to serve.
-const startTimeout = 60 * time.Second
-
 // Start starts a server and returns when it serves. The end of ctx kills it.
 //
 // No server but ZooKeeperForced forces its log to disk, so that locks are measured
@@ -76,9 +65,9 @@ func Start(ctx context.Context, kind string) (*Server, error) {
 	case ZooKeeperEnsemble:
 		return startEnsemble(ctx)
 	case Etcd:
-		return startDaemon(ctx, etcd)
+		return startDaemon(ctx, daemon.Etcd)
 	case Redis:
-		return startDaemon(ctx, redis)
+		return startDaemon(ctx, daemon.Redis)
 	}
 	return nil, fmt.Errorf("start a server: unknown kind %q", kind)
 }
@@ -105,176 +94,13 @@ func startEnsemble(ctx context.Context) (*Server, error) {
 	return &Server{addr: strings.Join(c.Addrs(), ","), version: "three of ZooKeeper " + c.Members()[0].Installation().Version, stop: c.Stop}, nil
 }
 
-// A daemon tells how to start a kind of server that consists of one program.
-type daemon struct {
-	name, program string
-	install       string // Debian's package
-	ports         int
-	// args returns arguments for serving on the first of ports with data in dir.
-	args func(dir string, ports []string) []string
-	// A server that serves answers ask with a text that has answer in it.
-	ask, answer string
-	// version matches the version in the output of --version.
-	version *regexp.Regexp
-}
-
-var etcd = daemon{
-	name: "etcd", program: "etcd", install: "etcd-server", ports: 2,
-	args: func(dir string, ports []string) []string {
-		client, peer := "http://127.0.0.1:"+ports[0], "http://127.0.0.1:"+ports[1]
-		return []string{
-			"--name=bench", "--data-dir=" + filepath.Join(dir, "data"),
-			"--listen-client-urls=" + client, "--advertise-client-urls=" + client,
-			"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer,
-			"--initial-cluster=bench=" + peer,
-			"--logger=zap", "--log-level=warn",
-			// Do not force each change to disk.
-			"--unsafe-no-fsync",
-		}
-	},
-	ask: "GET /health HTTP/1.0\r\n\r\n", answer: `"health":"true"`,
-	version: regexp.MustCompile(`etcd Version: (\S+)`),
-}
-
-var redis = daemon{
-	name: "Redis", program: "redis-server", install: "redis-server", ports: 1,
-	// The defaults without a configuration file are those of Debian's: a snapshot
-	// after a minute with many changes, and no log.
-	args: func(dir string, ports []string) []string {
-		return []string{"--bind", "127.0.0.1", "--port", ports[0], "--dir", dir}
-	},
-	ask: "PING\r\n", answer: "+PONG",
-	version: regexp.MustCompile(`v=(\S+)`),
-}
-
-// startDaemon starts a server. If another process takes its ports, it tries others.
-func startDaemon(ctx context.Context, d daemon) (*Server, error) {
-	program, err := exec.LookPath(d.program)
-	if err != nil {
-		return nil, fmt.Errorf("start %s: %w: no %s in the PATH (Debian: apt-get install %s)", d.name, ErrNotInstalled, d.program, d.install)
+func startDaemon(ctx context.Context, k daemon.Kind) (*Server, error) {
+	s, err := daemon.Run(ctx, k)
+	if errors.Is(err, daemon.ErrNotInstalled) {
+		err = fmt.Errorf("%w: %w", ErrNotInstalled, err)
 	}
-	said, err := exec.CommandContext(ctx, program, "--version").Output()
-	if err != nil {
-		return nil, fmt.Errorf("get the version of %s: %w", program, err)
-	}
-	version := "(version unknown)"
-	if m := d.version.FindSubmatch(said); m != nil {
-		version = string(m[1])
-	}
-	for range 3 {
-		var s *Server
-		if s, err = d.launch(ctx, program); err == nil {
-			s.version = d.name + " " + version
-			// The end of ctx kills the process; this removes its data.
-			context.AfterFunc(ctx, func() { _ = s.Stop() })
-			return s, nil
-		}
-		if !strings.Contains(strings.ToLower(err.Error()), "address already in use") {
-			break
-		}
-	}
-	return nil, fmt.Errorf("start %s (%s): %w", d.name, program, err)
-}
-
-// launch starts a process and waits until it serves. If that fails, it leaves
-// nothing behind.
-func (d daemon) launch(ctx context.Context, program string) (*Server, error) {
-	ports, err := freePorts(d.ports)
 	if err != nil {
 		return nil, err
 	}
-	dir, err := scratch.New("holdfast-" + d.program + "-")
-	if err != nil {
-		return nil, err
-	}
-	log, err := os.Create(filepath.Join(dir.Path(), "log"))
-	if err != nil {
-		return nil, errors.Join(err, dir.Remove())
-	}
-	defer log.Close() // the process has a copy of the descriptor
-	ctx, end := context.WithCancelCause(ctx)
-	cmd := exec.CommandContext(ctx, program, d.args(dir.Path(), ports)...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = dir.Path(), log, log
-	starter := child.NewStarter()
-	if err := starter.Start(cmd); err != nil {
-		end(nil)
-		starter.Close()
-		return nil, errors.Join(err, dir.Remove())
-	}
-	var ended sync.WaitGroup
-	ended.Go(func() { end(fmt.Errorf("it exited: %w", cmd.Wait())) })
-	s := &Server{addr: net.JoinHostPort("127.0.0.1", ports[0]), stop: sync.OnceValue(func() error {
-		end(nil)
-		ended.Wait()
-		starter.Close()
-		return dir.Remove()
-	})}
-	if err := d.await(ctx, s.addr); err != nil {
-		text, _ := os.ReadFile(log.Name()) // which is empty if unreadable
-		lines := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
-		err = fmt.Errorf("%w\nits log ends with:\n%s", err, bytes.Join(lines[max(0, len(lines)-20):], []byte("\n")))
-		return nil, errors.Join(err, s.Stop())
-	}
-	return s, nil
-}
-
-// await waits until the server at addr serves. Its context ends with the server.
-func (d daemon) await(ctx context.Context, addr string) error {
-	waiting, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	for {
-		err := d.serves(waiting, addr)
-		select {
-		case <-waiting.Done(): // if a server answered, it was another one
-			return errors.Join(context.Cause(waiting), err)
-		case <-time.After(20 * time.Millisecond):
-		}
-		if err == nil {
-			return nil
-		}
-	}
-}
-
-// serves returns nil if the server at addr serves.
-func (d daemon) serves(ctx context.Context, addr string) error {
-	dialer := net.Dialer{Timeout: time.Second}
-	conn, err := dialer.DialContext(ctx, "tcp", addr)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { _ = conn.Close() })() // ends a Read
-	if err := conn.SetDeadline(time.Now().Add(time.Second)); err != nil {
-		return err
-	}
-	if _, err := conn.Write([]byte(d.ask)); err != nil {
-		return err
-	}
-	var said []byte
-	for buf := make([]byte, 1024); ; {
-		n, err := conn.Read(buf)
-		if said = append(said, buf[:n]...); bytes.Contains(said, []byte(d.answer)) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("it answered %q to %q: %w", said, d.ask, err)
-		}
-	}
-}
-
-// freePorts returns free ports of 127.0.0.1.
-func freePorts(n int) (ports []string, err error) {
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, fmt.Errorf("find a free port: %w", err)
-		}
-		defer l.Close() //nolint:gocritic // all remain open, so that the ports differ
-		_, port, err := net.SplitHostPort(l.Addr().String())
-		if err != nil {
-			return nil, err
-		}
-		ports = append(ports, port)
-	}
-	return ports, nil
+	return &Server{addr: s.Addr(), version: s.Version(), stop: s.Stop}, nil
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -87,26 +86,5 @@ func TestNotInstalled(t *testing.T) {
 	}
 	if _, err := Start(t.Context(), "abacus"); err == nil || errors.Is(err, ErrNotInstalled) {
 		t.Errorf("an unknown kind: %v", err)
-	}
-}
-
-// The error of a server that fails to start has its log, and nothing is left behind.
-func TestServerThatEnds(t *testing.T) {
-	if _, err := exec.LookPath(redis.program); err != nil {
-		realzk.NotRun(t, err.Error())
-	}
-	t.Setenv("TMPDIR", t.TempDir())
-	broken := redis
-	broken.args = func(string, []string) []string { return []string{"--no-such-option", "1"} }
-	s, err := startDaemon(t.Context(), broken)
-	if err == nil {
-		_ = s.Stop()
-		t.Fatal("it started")
-	}
-	if !strings.Contains(err.Error(), "no-such-option") || !strings.Contains(err.Error(), "it exited") {
-		t.Errorf("%v; want that it exited, and its log", err)
-	}
-	if left, err := os.ReadDir(os.TempDir()); err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, error %v", left, err)
 	}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package realzk
+package port
 
 import (
 	"net"
@@ -10,7 +10,7 @@ import (
 
 // A port that was reserved is not given away, although no server listens on it yet.
 func TestReservedPort(t *testing.T) {
-	port, err := freePort()
+	port, err := Free()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,9 +22,9 @@ func TestReservedPort(t *testing.T) {
 		t.Fatalf("a server cannot listen on it: %v", err)
 	}
 	_ = l.Close()
-	releasePort(port)
+	Release(port)
 	if err := reserve(port); err != nil {
 		t.Errorf("after its release: %v", err)
 	}
-	releasePort(port)
+	Release(port)
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package realzk
+// Package port finds ports on which a server of a test or a command can listen, be killed, and
+// listen again.
+package port
 
 import (
 	"fmt"
@@ -10,18 +12,18 @@ import (
 	"sync"
 )
 
-// reserved has the ports that freePort has returned and releasePort was not called for.
-// Each is kept from the other processes that use this package by a UDP socket of the same
-// number: ZooKeeper, which needs the TCP port, takes seconds to listen on it.
+// reserved has the ports that Free has returned and Release was not called for. Each is kept
+// from the other processes that use this package by a UDP socket of the same number: a server
+// such as ZooKeeper, which needs the TCP port, takes seconds to listen on it.
 var reserved struct {
 	mu    sync.Mutex // protects what follows
 	ports map[int]net.PacketConn
 }
 
-// freePort returns a port of 127.0.0.1 on which no program listens, and reserves it. It is
+// Free returns a port of 127.0.0.1 on which no program listens, and reserves it. It is
 // below the range of ephemeral ports, which begins at 32768 on Linux and at 49152
 // elsewhere, so it is probably still free when a server is restarted.
-func freePort() (int, error) {
+func Free() (int, error) {
 	var last error
 	for range 100 {
 		port := 15000 + rand.IntN(32000-15000)
@@ -29,7 +31,7 @@ func freePort() (int, error) {
 			return port, nil
 		}
 	}
-	return 0, fmt.Errorf("realzk: find a free port on 127.0.0.1: %w", last)
+	return 0, fmt.Errorf("find a free port on 127.0.0.1: %w", last)
 }
 
 func reserve(port int) error {
@@ -52,8 +54,8 @@ func reserve(port int) error {
 	return l.Close()
 }
 
-// releasePort ends the reservation of a port, if there is one.
-func releasePort(port int) {
+// Release ends the reservation of a port, if there is one.
+func Release(port int) {
 	reserved.mu.Lock()
 	defer reserved.mu.Unlock()
 	if mark := reserved.ports[port]; mark != nil {
