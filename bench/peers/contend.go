@@ -7,40 +7,46 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"path"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/holdfast-go/holdfast/bench/internal/work"
 )
-
-// contenders are the locks that the stress harness can contend for. Their clients share a
-// connection. A holder hears of no loss; one whose name has -listening at the end takes its lock for
-// lost when the connection's events say that it is disconnected.
-var contenders = map[string]func(c *zk.Conn, dir string) (work.Locker, error){
-	"go-zookeeper": goZooKeeper.Lock,
-	"naive":        func(c *zk.Conn, dir string) (work.Locker, error) { return naive.Lock(c, path.Join(dir, "lock")) },
-}
 
 // listeningMark is at the end of the name of a contender that hears of losses.
 const listeningMark = "-listening"
 
 // A contender does what the stress harness tells it: docs/testing.md has the protocol.
 type contender struct {
-	conn      *zk.Conn
-	lock      func(c *zk.Conn, dir string) (work.Locker, error)
-	listening bool
-	begun     chan struct{} // closed when there is a session
+	servers   []string
+	timeout   time.Duration // of a session, or whatever ends the locks of a client that has ended
+	listening bool          // tell holders of losses, by whatever the library offers for that
 
 	saying sync.Mutex // protects out, and held by a write of a line
 	out    io.Writer
 
 	mu      sync.Mutex // protects holders
 	holders map[string]bool
+}
+
+// A system is a client of servers, as all clients of a contender share it.
+type system interface {
+	// locker returns the lock at that path for a client, which asks for each once. The goroutine
+	// of that client alone uses it.
+	locker(client, path string) (work.Locker, error)
+	// session returns what has the locks of the process; 0: it has no number.
+	session() uint64
+	close()
+}
+
+// contenders connect to the servers of the locks that the stress harness can contend for.
+var contenders = map[string]func(p *contender) (system, error){
+	"go-zookeeper": func(p *contender) (system, error) { return openZooKeeper(p, goZooKeeper.Lock) },
+	"naive":        func(p *contender) (system, error) { return openZooKeeper(p, naiveLock) },
+	"etcd":         openEtcd,
+	"redsync":      openRedsync,
 }
 
 // contend runs a contender until the end of in.
@@ -53,18 +59,14 @@ func contend(args []string, in io.Reader, out io.Writer) error {
 	if err != nil || contenders[name] == nil {
 		return fmt.Errorf("there is no contender %s, or %q is no number", name, args[2])
 	}
-	p := &contender{lock: contenders[name], listening: listening, out: out, holders: map[string]bool{}, begun: make(chan struct{})}
-	conn, events, err := zk.Connect(strings.Split(args[1], ","), time.Duration(millis)*time.Millisecond, zk.WithLogger(silent{}))
+	p := &contender{
+		servers: strings.Split(args[1], ","), timeout: time.Duration(millis) * time.Millisecond, listening: listening,
+		out: out, holders: map[string]bool{},
+	}
+	s, err := contenders[name](p)
 	if err != nil {
 		return err
 	}
-	p.conn = conn
-	heard := make(chan struct{})
-	go func() {
-		defer close(heard)
-		p.hear(events)
-	}()
-	<-p.begun // the harness waits for so long as it likes
 	p.say("ready")
 	clients := map[string]chan []string{}
 	for lines := bufio.NewScanner(in); lines.Scan(); {
@@ -73,88 +75,52 @@ func contend(args []string, in io.Reader, out io.Writer) error {
 		if orders == nil {
 			orders = make(chan []string, 1)
 			clients[words[0]] = orders
-			go p.serve(words[0], orders) // ends with the process: a wait for a lock cannot be cut short
+			go p.serve(s, words[0], orders) // ends with the process: a wait for a lock cannot be cut short
 		}
 		orders <- words
 	}
-	conn.Close() // which closes the session
-	<-heard
+	s.close()
 	return nil
 }
 
-type silent struct{}
-
-func (silent) Printf(string, ...any) {}
-
-// hear tells of the session, and of locks that are taken for lost.
-func (p *contender) hear(events <-chan zk.Event) {
-	var session int64
-	begin := sync.OnceFunc(func() { close(p.begun) })
-	for e := range events {
-		switch e.State {
-		case zk.StateHasSession:
-			what := "resumed"
-			if id := p.conn.SessionID(); id != session {
-				session, what = id, "began"
-			}
-			p.say("session %#x %s", uint64(session), what) //nolint:gosec // its bits
-			begin()
-		case zk.StateDisconnected, zk.StateExpired:
-			p.lose()
-			what := "suspended"
-			if e.State == zk.StateExpired {
-				what = "ended"
-			}
-			if session != 0 {
-				p.say("session %#x %s", uint64(session), what) //nolint:gosec // its bits
-			}
-		}
-	}
-}
-
-// lose tells holders that they have lost their locks.
-func (p *contender) lose() {
-	if !p.listening {
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for client := range p.holders {
-		p.say("%s lost", client)
-	}
-}
-
 // serve does what a client is told.
-func (p *contender) serve(client string, orders <-chan []string) {
+func (p *contender) serve(s system, client string, orders <-chan []string) {
 	locks := map[string]work.Locker{}
 	for words := range orders {
-		if err := p.do(client, words[1], words[2], locks); err != nil {
+		if err := p.do(s, client, words[1], words[2], locks); err != nil {
 			p.say("%s error %v", client, err)
 		}
 	}
 }
 
-func (p *contender) do(client, command, dir string, locks map[string]work.Locker) (err error) {
-	l := locks[dir]
+func (p *contender) do(s system, client, command, path string, locks map[string]work.Locker) (err error) {
+	l := locks[path]
 	if l == nil {
-		if l, err = p.lock(p.conn, dir); err != nil {
+		if l, err = s.locker(client, path); err != nil {
 			return err
 		}
-		locks[dir] = l
+		locks[path] = l
 	}
-	if command == "acquire" {
+	switch command {
+	case "acquire":
 		if err := l.Lock(context.Background()); err != nil {
 			return err
 		}
 		p.hold(client, true)
-		p.say("%s granted session=%#x", client, uint64(p.conn.SessionID())) //nolint:gosec // its bits
-		return nil
+		if id := s.session(); id != 0 {
+			p.say("%s granted session=%#x", client, id)
+		} else {
+			p.say("%s granted", client)
+		}
+	case "release":
+		p.hold(client, false)
+		if err := l.Unlock(context.Background()); err != nil {
+			return err
+		}
+		p.say("%s released", client)
+	default:
+		return fmt.Errorf("this client cannot %s", command)
 	}
-	p.hold(client, false)
-	if err := l.Unlock(context.Background()); err != nil {
-		return err
-	}
-	p.say("%s released", client)
 	return nil
 }
 
@@ -163,6 +129,26 @@ func (p *contender) hold(client string, holds bool) {
 	defer p.mu.Unlock()
 	if delete(p.holders, client); holds {
 		p.holders[client] = true
+	}
+}
+
+// lose tells the client that it has lost its lock, if it has one.
+func (p *contender) lose(client string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.listening && p.holders[client] {
+		p.say("%s lost", client)
+	}
+}
+
+// loseAll tells all holders that they have lost their locks.
+func (p *contender) loseAll() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for client := range p.holders {
+		if p.listening {
+			p.say("%s lost", client)
+		}
 	}
 }
 

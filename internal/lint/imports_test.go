@@ -64,14 +64,14 @@ const policy = `
 	# Programs use what users can use.
 	internal/figures:         | TESTS
 	stress:                   sentinel stress/internal/parent stress/internal/worker | SERVERS manager zkio stress/internal/... internal/racing internal/realzk/...
-	stress/internal/parent:   manager zkio stress/internal/... internal/figures internal/flock internal/realzk/... | SERVERS
+	stress/internal/parent:   manager zkio stress/internal/... internal/daemon internal/figures internal/flock internal/realzk/... | SERVERS
 	stress/internal/worker:   PUBLIC recipes/... stress/internal/contender stress/internal/history stress/internal/journal stress/internal/pause stress/internal/plan stress/internal/referee stress/internal/register stress/internal/residue stress/internal/watchdog stress/internal/wire | TESTS
 	stress/internal/residue:  | TESTS
-	stress/internal/contender: manager | TESTS
-	stress/others:            stress/internal/contender stress/internal/history stress/internal/summary stress/internal/verdict internal/figures | TESTS
+	stress/internal/contender: manager internal/daemon | TESTS
+	stress/others:            stress/internal/contender stress/internal/history stress/internal/summary stress/internal/verdict internal/figures | TESTS stress/internal/wire
 	stress/internal/watchdog: stress/internal/pause | TESTS
 	stress/internal/chronicle: stress/internal/cluster stress/internal/history stress/internal/journal stress/internal/judge stress/internal/pause stress/internal/progress stress/internal/report stress/internal/summary stress/internal/verdict stress/internal/wire internal/figures internal/flock | TESTS stress/internal/options internal/racing
-	stress/internal/cluster:  zkio zkio/zktest stress/internal/options stress/internal/pause stress/internal/wire internal/realzk internal/takeover | SERVERS
+	stress/internal/cluster:  zkio zkio/zktest stress/internal/contender stress/internal/options stress/internal/pause stress/internal/wire internal/daemon internal/realzk internal/takeover | SERVERS
 	stress/internal/journal:  manager stress/internal/history stress/internal/pause stress/internal/referee stress/internal/wire | TESTS
 	stress/internal/options:  manager stress/internal/contender stress/internal/history stress/internal/nemesis stress/internal/wire | TESTS
 	stress/internal/pause:

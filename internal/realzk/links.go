@@ -14,10 +14,23 @@ type Links struct {
 }
 
 // RunLinks starts a relay to each of the servers at addresses to. The caller closes them.
-func RunLinks(to []string) (*Links, error) {
+func RunLinks(to []string) (*Links, error) { return runLinks(to, RunRelay) }
+
+// RunBareLinks is RunLinks for servers that are not ZooKeeper's: no answers can be swallowed.
+func RunBareLinks(to []string) (*Links, error) {
+	return runLinks(to, func(to string) (*Relay, error) {
+		r, err := newRelay(to)
+		if err == nil {
+			r.serve()
+		}
+		return r, err
+	})
+}
+
+func runLinks(to []string, run func(to string) (*Relay, error)) (*Links, error) {
 	l := &Links{}
 	for _, addr := range to {
-		r, err := RunRelay(addr)
+		r, err := run(addr)
 		if err != nil {
 			l.Close()
 			return nil, err

@@ -5,12 +5,15 @@
 //
 //	go run ./stress/others -duration 10m -seed 7 -out docs/others.md
 //
-// It is run in the root of the repository. A client that is not installed is left out, and named.
+// It is run in the root of the repository. Each run leaves its report in a directory below
+// bin/others. A run whose report is there is not repeated, so it may be interrupted, and goes on
+// when it is called again; -fresh repeats all. A client that is not installed is left out, and
+// named.
 package main
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -19,11 +22,13 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/stress/internal/contender"
+	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/summary"
 )
 
@@ -37,11 +42,21 @@ const faults = "kill-worker,pause-worker,kill-server,kill-leader,pause-server,pa
 // A set is what to run.
 type set struct {
 	duration time.Duration
-	seed     uint64
-	clients  []string
-	faults   string
+	clients  []subject
+	faults   []string
+	fresh    bool // repeat the runs that are there
+	reports  string
 	out      string
 }
+
+// A subject is a client that is run with a seed.
+type subject struct {
+	name string
+	seed uint64
+}
+
+// dir is the name of the directory of its report.
+func (c subject) dir() string { return fmt.Sprintf("%s-%d", c.name, c.seed) }
 
 func main() {
 	if err := others(); err != nil {
@@ -53,12 +68,25 @@ func main() {
 func others() error {
 	var s set
 	flag.DurationVar(&s.duration, "duration", 10*time.Minute, "for how long each client runs")
-	flag.Uint64Var(&s.seed, "seed", 7, "of all runs")
-	clients := flag.String("clients", strings.Join(append([]string{ours}, contender.Names()...), ","), "which clients, with commas between them")
-	flag.StringVar(&s.faults, "nemesis", faults, "which faults")
+	seed := flag.Uint64("seed", 7, "of all runs that name no other")
+	names := flag.String("clients", strings.Join(append([]string{ours, ours + ":11", ours + ":23"}, contender.Names()...), ","), "which clients, with commas between them, each with :SEED if its seed is another")
+	kinds := flag.String("nemesis", faults, "which `faults`; a system that lacks one goes without")
+	flag.BoolVar(&s.fresh, "fresh", false, "repeat the runs whose reports are there")
+	flag.StringVar(&s.reports, "reports", filepath.Join("bin", "others"), "the `directory` of the reports")
 	flag.StringVar(&s.out, "out", "", "write the page to `file`; empty: to the standard output")
 	flag.Parse()
-	s.clients = strings.Split(*clients, ",")
+	s.faults = strings.Split(*kinds, ",")
+	for _, text := range strings.Split(*names, ",") {
+		name, number, found := strings.Cut(text, ":")
+		c := subject{name, *seed}
+		if found {
+			var err error
+			if c.seed, err = strconv.ParseUint(number, 10, 64); err != nil {
+				return fmt.Errorf("-clients: the seed of %s: %w", text, err)
+			}
+		}
+		s.clients = append(s.clients, c)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	return s.run(ctx)
@@ -73,17 +101,17 @@ func (s set) run(ctx context.Context) error {
 	if out, err := exec.CommandContext(ctx, "go", "build", "-o", harness, "./stress").CombinedOutput(); err != nil {
 		return fmt.Errorf("building the harness: %w\n%s", err, out)
 	}
-	p := page{Duration: s.duration, Seed: s.seed, Faults: strings.Split(s.faults, ",")}
-	for _, client := range s.clients {
-		r, version, err := s.measure(ctx, harness, client)
+	p := page{Duration: s.duration, Faults: s.faults}
+	for _, c := range s.clients {
+		r, err := s.measure(ctx, harness, c)
 		switch {
 		case errors.Is(err, contender.ErrNotInstalled):
-			p.Missing = append(p.Missing, fmt.Sprintf("%s: %v", client, err))
+			p.Missing = append(p.Missing, fmt.Sprintf("%s: %v", c.name, err))
 			continue
 		case err != nil:
 			return err
 		}
-		p.Rows, p.ZooKeeper = append(p.Rows, r), version
+		p.Rows = append(p.Rows, r)
 	}
 	var out io.Writer = os.Stdout
 	if s.out != "" {
@@ -97,43 +125,53 @@ func (s set) run(ctx context.Context) error {
 	return p.write(out)
 }
 
-// measure runs one client.
-func (s set) measure(ctx context.Context, harness, client string) (r row, version string, err error) {
-	dir, err := os.MkdirTemp("", "holdfast-others-")
-	if err != nil {
-		return r, "", err
+// arguments returns those of the harness for a client.
+func (s set) arguments(c subject) []string {
+	kinds := s.faults
+	if b := contender.BackendOf(c.name); b != nil {
+		kinds = slices.DeleteFunc(slices.Clone(kinds), func(kind string) bool { return slices.Contains(b.Lacks, kind) })
 	}
-	defer os.RemoveAll(dir)
-	report, result := filepath.Join(dir, "report"), filepath.Join(dir, "summary.json")
 	args := []string{
-		"-ensemble", "3", "-nemesis", s.faults, "-duration", s.duration.String(), "-seed", strconv.FormatUint(s.seed, 10),
+		"-ensemble", "3", "-nemesis", strings.Join(kinds, ","), "-duration", s.duration.String(), "-seed", strconv.FormatUint(c.seed, 10),
 		"-processes", "4", "-goroutines", "4", "-locks", "4",
 	}
-	if client != ours {
-		if _, err := contender.Command(ctx, client); err != nil {
-			return r, "", err
-		}
-		args = append(args, "-contender", client)
+	if c.name != ours {
+		args = append(args, "-contender", c.name)
 	}
-	fmt.Fprintf(os.Stderr, "%s %s: %v\n", time.Now().Format(time.TimeOnly), client, s.duration)
+	return args
+}
+
+// measure runs one client, unless its report is there.
+func (s set) measure(ctx context.Context, harness string, c subject) (row, error) {
+	dir, args := filepath.Join(s.reports, c.dir()), s.arguments(c)
+	report, result := filepath.Join(dir, "report"), filepath.Join(dir, "summary.json")
+	command := "go run ./stress " + strings.Join(args, " ")
+	var sum summary.Summary
+	if !s.fresh && history.ReadJSON(result, &sum) == nil && sum.Command == command {
+		return rowOf(c.name, report, sum)
+	}
+	if c.name != ours {
+		if _, err := contender.Command(ctx, c.name); err != nil {
+			return row{}, err
+		}
+	}
+	if err := cmp.Or(os.RemoveAll(dir), os.MkdirAll(dir, 0o750)); err != nil {
+		return row{}, err
+	}
+	fmt.Fprintf(os.Stderr, "%s %s, seed %d: %v\n", time.Now().Format(time.TimeOnly), c.name, c.seed, s.duration)
 	cmd := exec.CommandContext(ctx, harness, append(args, "-report", report, "-json", result)...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	output, err := cmd.CombinedOutput() // its exit status says whether it has found something
 	if ctx.Err() != nil {
-		return r, "", context.Cause(ctx)
+		return row{}, errors.Join(context.Cause(ctx), os.RemoveAll(dir))
 	}
-	text, readErr := os.ReadFile(result)
-	if readErr != nil {
-		return r, "", fmt.Errorf("the run of %s: %w\n%s", client, err, output)
+	sum = summary.Summary{}
+	if readErr := history.ReadJSON(result, &sum); readErr != nil {
+		return row{}, fmt.Errorf("the run of %s: %w\n%s", c.name, cmp.Or(err, readErr), output)
 	}
-	var sum summary.Summary
-	if err := json.Unmarshal(text, &sum); err != nil {
-		return r, "", fmt.Errorf("the summary of %s: %w", client, err)
+	sum.Command = command // without where its report is
+	if err := history.WriteJSON(result, sum); err != nil {
+		return row{}, err
 	}
-	sum.Command = "go run ./stress " + strings.Join(args, " ")
-	if r, err = rowOf(client, report, sum); err != nil {
-		return r, "", err
-	}
-	h, err := versionOf(report)
-	return r, h, err
+	return rowOf(c.name, report, sum)
 }

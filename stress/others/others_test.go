@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/summary"
 	"github.com/holdfast-go/holdfast/stress/internal/verdict"
+	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
 // ms returns an event of so many milliseconds.
@@ -64,6 +65,31 @@ func TestOverlaps(t *testing.T) {
 	}
 }
 
+// TestPace: grants count by whether a fault was active, had just ended, or neither.
+func TestPace(t *testing.T) {
+	times := newTimes()
+	fault := func(at int64, kind history.Kind, number int) history.Event {
+		e := ms(at, kind, history.Harness, 0)
+		e.Fault, e.Text = number, "kill-server"
+		return e
+	}
+	began, over := history.FaultBegan, history.FaultEnded
+	events := []history.Event{fault(4000, began, 1), fault(5000, began, 2), fault(6000, over, 1), fault(7000, over, 2), fault(8000, began, 3), fault(8500, over, 3), fault(14500, began, 4), ms(15500, history.Alive, 0, 0)}
+	for at := range int64(155) { // one each 100 ms until the first fault, then each 200 ms, and each 500 ms just after
+		switch at *= 100; {
+		case at < 4000, at < 7000 && at%200 == 0, at%500 == 0:
+			events = append(events, ms(at, history.Granted, 0, uint64(at)))
+		}
+	}
+	for _, e := range events {
+		times.event(e)
+	}
+	// Quiet: 0 to 4 s, 10.5 to 14.5 s. Faults: 4 to 7 s, 8 to 8.5 s, 14.5 to 15.5 s. After: 7 to 8 s, 8.5 to 10.5 s.
+	if got, want := times.pace(0), (pace{48 / 8., 21 / 4.5, 6 / 3.}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
 // TestRow: what a run has left becomes a row of the page.
 func TestRow(t *testing.T) {
 	dir := t.TempDir()
@@ -86,11 +112,14 @@ func TestRow(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	s := summary.Summary{Command: "go run ./stress -x", Elapsed: 10 * time.Second, Leaks: 3, History: &verdict.Verdict{
+	s := summary.Summary{Command: "go run ./stress -x", Workload: wire.Workload{Seed: 9}, Leaks: 3, History: &verdict.Verdict{
 		Grants: 50, LossesJudged: 7, ToldLate: 5, NeverTold: 3, Checks: []verdict.Check{{Name: verdict.Patience, Found: 4}, {Name: verdict.Overlap, Found: 9}},
 	}}
 	got, err := rowOf("kazoo", dir, s)
-	want := row{Client: "kazoo", Command: "go run ./stress -x", PerSecond: 5, Told: 5, Late: 2, Never: 3, Stuck: 4, Left: 3, LateWrites: 1}
+	want := row{
+		Client: "kazoo", Seed: 9, Command: "go run ./stress -x", Servers: "ZooKeeper 3.8.0", Grants: got.Grants,
+		Told: 5, Late: 2, Never: 3, Stuck: 4, Left: 3, LateWrites: 1,
+	}
 	if err != nil || got != want {
 		t.Errorf("%v\n%+v, want\n%+v", err, got, want)
 	}
@@ -99,11 +128,15 @@ func TestRow(t *testing.T) {
 		t.Errorf("%v, %+v", err, got)
 	}
 	var b strings.Builder
-	p := page{Duration: time.Minute, Seed: 7, Faults: []string{"kill-worker"}, ZooKeeper: "3.8.0", Rows: []row{want, {Client: "other", Void: "it was"}}, Missing: []string{"x: not here"}}
+	two := row{Client: "etcd", Seed: 7, Servers: "etcd 3.4", Alone: true, Overlaps: 2, Longest: time.Second, LongestAt: 63210 * time.Millisecond, Grants: pace{9, 5, 7}}
+	p := page{Duration: time.Minute, Faults: []string{"kill-worker"}, Rows: []row{want, two, {Client: "other", Seed: 7, Servers: "it", Void: "it was"}}, Missing: []string{"x: not here"}}
 	if err := p.write(&b); err != nil {
 		t.Fatal(err)
 	}
-	for _, line := range []string{"| kazoo | 5 | 0 | 5, 2, 3 | 4 | 3 | 1 |", "| other | void: it was | | | | |", "- Not installed here, and left out: x: not here", "- `go run ./stress -x`"} {
+	for _, line := range []string{
+		"| kazoo, seed 9 | ZooKeeper 3.8.0 | 0 | 5, 2, 3 | 4 | 3 | 1 | 14, 0, 0 |", "| etcd | etcd 3.4 | 2, 1 s | – | 0 | – | 0 | 9, 5, 7 |", "| other | it | void: it was | | | | | |",
+		"- ``: the longest overlap is at 63.2 s, in `bin/others/etcd-7/report/index.html#at-63.2`", "- Not installed here, and left out: x: not here", "- `go run ./stress -x`",
+	} {
 		if !strings.Contains(b.String(), line+"\n") {
 			t.Errorf("the page lacks %q:\n%s", line, b.String())
 		}

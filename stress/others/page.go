@@ -11,17 +11,14 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/figures"
-	"github.com/holdfast-go/holdfast/stress/internal/history"
 )
 
 // A page is docs/others.md.
 type page struct {
-	Duration  time.Duration
-	Seed      uint64
-	Faults    []string
-	ZooKeeper string // version
-	Rows      []row
-	Missing   []string // clients that are not installed
+	Duration time.Duration
+	Faults   []string
+	Rows     []row
+	Missing  []string // clients that are not installed
 }
 
 //go:embed page.tmpl
@@ -33,15 +30,10 @@ func (p page) write(out io.Writer) error {
 		"duration": figures.Duration,
 		"join":     strings.Join,
 		"rate":     func(x float64) string { return fmt.Sprintf("%.0f", x) },
+		"seconds":  func(d time.Duration) string { return fmt.Sprintf("%.1f", d.Seconds()) },
 	}).Parse(text)
 	if err != nil {
 		return err
 	}
 	return t.Execute(out, p)
-}
-
-// versionOf returns the version of ZooKeeper in a run.
-func versionOf(report string) (string, error) {
-	h, err := history.ReadHeader(report)
-	return h.ZooKeeper, err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-go/holdfast/stress/internal/contender"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/summary"
 	"github.com/holdfast-go/holdfast/stress/internal/verdict"
@@ -14,12 +15,16 @@ import (
 // A row is what a run has shown of one client.
 type row struct {
 	Client  string // as -contender names it; ours for Holdfast
+	Seed    uint64
 	Command string // that repeats the run
+	Servers string // name and version
+	Alone   bool   // the servers are not ZooKeeper's: nothing is known of sessions and nodes
 	Void    string // why the run says nothing; empty: it does
 
-	PerSecond  float64       // grants
+	Grants     pace
 	Overlaps   int           // pairs of processes inside at once
 	Longest    time.Duration // of those, while both ran
+	LongestAt  time.Duration // after the beginning
 	Told       int           // losses of which holders were told before the leader had ended the session
 	Late       int           // those of which they were told afterwards
 	Never      int           // sessions that the leader had ended, of holders that were never told
@@ -30,14 +35,21 @@ type row struct {
 
 // rowOf reads what a run has left.
 func rowOf(client, dir string, s summary.Summary) (row, error) {
-	r := row{Client: client, Command: s.Command, Left: s.Leaks}
+	r := row{Client: client, Seed: s.Seed, Command: s.Command, Left: s.Leaks}
+	h, err := history.ReadHeader(dir)
+	if err != nil {
+		return r, err
+	}
+	r.Alone = contender.BackendOf(client) != nil
+	if r.Servers = h.ZooKeeper; !r.Alone {
+		r.Servers = "ZooKeeper " + r.Servers
+	}
 	if s.History == nil {
 		return r, fmt.Errorf("the run of %s has no history: %v", client, s.Reasons)
 	}
 	if s.History.Diverged != "" {
 		r.Void = s.History.Why()
 	}
-	r.PerSecond = float64(s.History.Grants) / s.Elapsed.Seconds()
 	r.Never, r.Late = s.History.NeverTold, s.History.ToldLate-s.History.NeverTold
 	r.Told = s.History.LossesJudged - r.Late
 	for _, c := range s.History.Checks {
@@ -56,5 +68,7 @@ func rowOf(client, dir string, s summary.Summary) (row, error) {
 		t.event(e)
 	}
 	r.Overlaps, r.Longest = t.overlaps()
+	r.LongestAt = time.Duration(t.longest - h.Begin)
+	r.Grants = t.pace(h.Begin)
 	return r, nil
 }

@@ -20,6 +20,11 @@ type times struct {
 	stops map[int][]span     // by process
 	began map[int]fault      // by the number of the fault
 	last  int64
+
+	grants  []int64 // when
+	trouble []span  // faults of all kinds
+	active  map[int]int64
+	longest int64 // when the longest overlap began
 }
 
 // A holding is an acquisition.
@@ -42,7 +47,7 @@ type fault struct {
 }
 
 func newTimes() *times {
-	return &times{open: map[holding]*stay{}, stays: map[string][]*stay{}, stops: map[int][]span{}, began: map[int]fault{}}
+	return &times{open: map[holding]*stay{}, stays: map[string][]*stay{}, stops: map[int][]span{}, began: map[int]fault{}, active: map[int]int64{}}
 }
 
 // event takes the next event of a history.
@@ -51,6 +56,7 @@ func (t *times) event(e history.Event) {
 	h := holding{e.Process, e.Incarnation, e.Op}
 	switch e.Kind {
 	case history.Granted:
+		t.grants = append(t.grants, e.At)
 		s := &stay{e.Process, e.Incarnation, span{e.At, 0}}
 		t.open[h] = s
 		t.stays[e.Lock] = append(t.stays[e.Lock], s)
@@ -67,11 +73,16 @@ func (t *times) event(e history.Event) {
 			}
 		}
 	case history.FaultBegan:
+		t.active[e.Fault] = e.At
 		var process int
 		if _, err := fmt.Sscanf(e.Target, "process %d", &process); err == nil && e.Text == "pause-worker" {
 			t.began[e.Fault] = fault{process, e.At}
 		}
 	case history.FaultEnded:
+		if began, ok := t.active[e.Fault]; ok {
+			t.trouble = append(t.trouble, span{began, e.At})
+			delete(t.active, e.Fault)
+		}
 		if f, ok := t.began[e.Fault]; ok {
 			t.stops[f.process] = append(t.stops[f.process], span{f.at, e.At})
 			delete(t.began, e.Fault)
@@ -82,6 +93,47 @@ func (t *times) event(e history.Event) {
 // noticed is how long an overlap is at least that counts: an event is written a moment after what
 // it says.
 const noticed = 2 * time.Millisecond
+
+// A pace is how many grants a second there were.
+type pace struct{ Quiet, During, After float64 }
+
+// afterwards is how long after a fault the time counts as after it.
+const afterwards = 2 * time.Second
+
+// pace returns the grants a second while no fault was active and none had been just before, while
+// one was, and just after one.
+func (t *times) pace(begin int64) pace {
+	for _, began := range t.active {
+		t.trouble = append(t.trouble, span{began, t.last})
+	}
+	slices.SortFunc(t.trouble, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	slices.Sort(t.grants)
+	var all [3]struct{ grants, time int64 } // in the order of pace's fields
+	at := begin
+	count := func(kind int, to int64) {
+		if to = min(to, t.last); to <= at {
+			return
+		}
+		i, _ := slices.BinarySearch(t.grants, at)
+		j, _ := slices.BinarySearch(t.grants, to)
+		all[kind].grants += int64(j - i)
+		all[kind].time += to - at
+		at = to
+	}
+	after := begin // until when it is just after a fault
+	for _, s := range t.trouble {
+		count(2, min(s.from, after))
+		count(0, s.from)
+		count(1, s.to)
+		after = max(after, s.to+int64(afterwards))
+	}
+	count(2, after)
+	count(0, t.last)
+	rate := func(kind int) float64 {
+		return float64(all[kind].grants) / max(time.Duration(all[kind].time).Seconds(), 1e-9)
+	}
+	return pace{rate(0), rate(1), rate(2)}
+}
 
 // overlaps returns how many pairs of processes were inside at once, and for how long at most.
 func (t *times) overlaps() (n int, longest time.Duration) {
@@ -100,7 +152,9 @@ func (t *times) overlaps() (n int, longest time.Duration) {
 				}
 				if d := t.together(a, b); d >= noticed {
 					n++
-					longest = max(longest, d)
+					if d > longest {
+						longest, t.longest = d, b.from
+					}
 				}
 			}
 		}

@@ -13,8 +13,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/daemon"
 	"github.com/holdfast-go/holdfast/internal/realzk"
 	"github.com/holdfast-go/holdfast/internal/takeover"
+	"github.com/holdfast-go/holdfast/stress/internal/contender"
 	"github.com/holdfast-go/holdfast/stress/internal/options"
 	"github.com/holdfast-go/holdfast/stress/internal/pause"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
@@ -25,10 +27,14 @@ import (
 // A Cluster is the ZooKeeper under test, and the parent's client of it. The
 // client does not contend; it looks for leaked nodes at the end. The parent's
 // goroutine alone uses a cluster.
+//
+// If a contender's locks are in another system, those servers are under test, and the ZooKeeper is
+// an embedded one that only the parent uses.
 type Cluster struct {
 	Servers  []string
 	Embedded *zktest.Server  // nil: the servers are real
 	Ensemble *realzk.Cluster // nil: the servers were not started by this run
+	Others   *daemon.Cluster // of another system; nil: ZooKeeper is under test
 	Links    []*realzk.Links // of the worker processes to the servers; nil: they have none
 	Client   *zkio.Client
 	fault    *zktest.Fault // the latest that swallows an answer; may be nil
@@ -43,12 +49,17 @@ func Open(ctx context.Context, o options.Options, log *slog.Logger) (_ *Cluster,
 			err = errors.Join(err, c.stopServers())
 		}
 	}()
+	// Servers are stopped by close, and not by the end of ctx, since workers end first.
+	starting, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	defer context.AfterFunc(ctx, cancel)()
+	if s := contender.BackendOf(o.Contender); s != nil {
+		if c.Others, err = startOthers(starting, s.Servers, o.Ensemble); err != nil {
+			return nil, err
+		}
+	}
 	switch {
-	case o.Ensemble > 0:
-		// It is stopped by close, and not by the end of ctx, since workers end first.
-		starting, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
-		defer cancel()
-		defer context.AfterFunc(ctx, cancel)()
+	case o.Ensemble > 0 && c.Others == nil:
 		if c.Ensemble, err = startEnsemble(starting, o); err != nil {
 			return nil, err
 		}
@@ -64,17 +75,37 @@ func Open(ctx context.Context, o options.Options, log *slog.Logger) (_ *Cluster,
 	}
 	if o.Injects() {
 		for range o.Processes {
-			links, err := realzk.RunLinks(c.Servers)
+			links, err := c.runLinks()
 			if err != nil {
 				return nil, err
 			}
 			c.Links = append(c.Links, links)
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, wire.ConnectTimeout)
+	connecting, cancel := context.WithTimeout(ctx, wire.ConnectTimeout)
 	defer cancel()
-	c.Client, err = zkio.Open(ctx, zkio.Config{Servers: c.Servers, SessionTimeout: o.SessionTimeout, Logger: log})
+	c.Client, err = zkio.Open(connecting, zkio.Config{Servers: c.Servers, SessionTimeout: o.SessionTimeout, Logger: log})
 	return c, err
+}
+
+// startOthers starts servers of another system.
+func startOthers(ctx context.Context, k daemon.Kind, n int) (*daemon.Cluster, error) {
+	// RunCluster stops the servers when its context ends.
+	running, stop := context.WithCancel(context.Background())
+	defer context.AfterFunc(ctx, stop)()
+	c, err := daemon.RunCluster(running, k, n)
+	if err != nil {
+		stop()
+	}
+	return c, err
+}
+
+// runLinks starts relays to the servers under test.
+func (c *Cluster) runLinks() (*realzk.Links, error) {
+	if c.Others != nil {
+		return realzk.RunBareLinks(c.Others.Addrs())
+	}
+	return realzk.RunLinks(c.Servers)
 }
 
 // startEnsemble starts real servers. A leader and a follower that do not hear from each
@@ -98,11 +129,19 @@ func startEnsemble(ctx context.Context, o options.Options) (*realzk.Cluster, err
 	return e, nil
 }
 
+// Tested returns the addresses of the servers under test.
+func (c *Cluster) Tested() []string {
+	if c.Others != nil {
+		return c.Others.Addrs()
+	}
+	return c.Servers
+}
+
 // ServersOf returns the addresses to which a worker process connects: links of its own, if
 // faults are injected.
 func (c *Cluster) ServersOf(process int) []string {
 	if process < 0 || process >= len(c.Links) {
-		return c.Servers
+		return c.Tested()
 	}
 	return c.Links[process].Addrs()
 }
@@ -110,6 +149,8 @@ func (c *Cluster) ServersOf(process int) []string {
 // Describe returns the servers, for messages.
 func (c *Cluster) Describe() string {
 	switch {
+	case c.Others != nil:
+		return fmt.Sprintf("%d of %s, started for this run, on %s", len(c.Tested()), c.Others.Version(), strings.Join(c.Tested(), ","))
 	case c.Embedded != nil:
 		return "embedded, in memory, on " + c.Servers[0]
 	case c.Ensemble != nil:
@@ -153,6 +194,9 @@ func (c *Cluster) stopServers() (err error) {
 	}
 	if c.Ensemble != nil {
 		err = errors.Join(err, c.Ensemble.Stop())
+	}
+	if c.Others != nil {
+		err = errors.Join(err, c.Others.Stop())
 	}
 	return err
 }
@@ -262,8 +306,11 @@ func (c *Cluster) try(ctx context.Context, do func(*zkio.Session) error) error {
 	}
 }
 
-// Version returns ZooKeeper's version, or "embedded".
+// Version returns ZooKeeper's version, or "embedded", or name and version of another system.
 func (c *Cluster) Version() string {
+	if c.Others != nil {
+		return c.Others.Version()
+	}
 	if c.Embedded != nil {
 		return "embedded"
 	}

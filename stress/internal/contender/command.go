@@ -20,17 +20,22 @@ var ErrNotInstalled = errors.New("not installed")
 type known struct {
 	name    string
 	command func(ctx context.Context, name string) ([]string, error)
+	backend *Backend // nil: ZooKeeper
 }
 
 var all = []known{
-	{"curator", curator},
-	{"curator-listening", curator},
-	{"kazoo", kazoo},
-	{"kazoo-listening", kazoo},
-	{"go-zookeeper", inGo},
-	{"go-zookeeper-listening", inGo},
-	{"naive", inGo},
-	{"naive-listening", inGo},
+	{"curator", curator, nil},
+	{"curator-listening", curator, nil},
+	{"kazoo", kazoo, nil},
+	{"kazoo-listening", kazoo, nil},
+	{"go-zookeeper", inGo, nil},
+	{"go-zookeeper-listening", inGo, nil},
+	{"naive", inGo, nil},
+	{"naive-listening", inGo, nil},
+	{"etcd", inGo, etcd},
+	{"etcd-listening", inGo, etcd},
+	{"redsync", inGo, redis},
+	{"redsync-listening", inGo, redis},
 }
 
 // Names returns the names of the contenders that the repository has.

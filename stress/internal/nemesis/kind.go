@@ -110,12 +110,16 @@ func kindNamed(name string) (Kind, bool) {
 
 // Facilities are what a run has for faults.
 type Facilities struct {
-	Servers int   // of an ensemble that the harness has started; 0: the servers are others'
-	Links   bool  // each worker process has relays to the servers
-	Pause   bool  // processes can be stopped
-	Stalls  bool  // single threads of servers can be stopped
-	Helpers bool  // some worker processes have a helper that closes their session if they are killed
-	Foreign bool  // the locks are another library's
+	Servers int  // of an ensemble that the harness has started; 0: the servers are others'
+	Links   bool // each worker process has relays to the servers
+	Pause   bool // processes can be stopped
+	Stalls  bool // single threads of servers can be stopped
+	Helpers bool // some worker processes have a helper that closes their session if they are killed
+	Foreign bool // the locks are another library's
+	// Without are the kinds of faults that the servers do not have, since they are of that System;
+	// none if they are ZooKeeper's.
+	Without []string
+	System  string
 	Clocks  error // why processes cannot have another clock; nil: they can
 }
 
@@ -127,6 +131,8 @@ func Here(servers int) Facilities {
 // Lacks returns what a kind of fault needs and the run does not have; "" if it has all.
 func (k Kind) Lacks(f Facilities) string {
 	switch {
+	case slices.Contains(f.Without, k.Name):
+		return "servers of ZooKeeper, and not of " + f.System
 	case k.need == needsStalls && !f.Stalls:
 		return "Linux, where single threads can be stopped"
 	case (k.need == needsEnsemble || k.need == needsStalls) && f.Servers < 3:

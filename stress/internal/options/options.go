@@ -170,6 +170,9 @@ func Parse(args []string, stdout, stderr io.Writer) (Options, error) {
 	if err == nil {
 		facilities := nemesis.Here(o.Ensemble)
 		facilities.Foreign = o.Contender != ""
+		if s := contender.BackendOf(o.Contender); s != nil {
+			facilities.System, facilities.Without = s.Servers.Name, s.Lacks
+		}
 		o.Nemesis, o.Lacking, err = chooseFaults(*kinds, facilities)
 		// "all" and all but some are as many as there is time for.
 		o.Listed = *kinds != "" && !strings.Contains(","+*kinds, ",all") && !strings.HasPrefix(*kinds, "-")
@@ -325,6 +328,9 @@ func (o Options) check(ranges []func() error) error {
 	}
 	if o.Ensemble > 0 && o.Servers != nil {
 		fault("-ensemble is %d, and -servers names an ensemble that exists: leave out one of the two", o.Ensemble)
+	}
+	if s := contender.BackendOf(o.Contender); s != nil && o.Ensemble == 0 {
+		fault("-contender is %s: its locks are in %s, so say by -ensemble how many servers of that to start", o.Contender, s.Servers.Name)
 	}
 	if o.Ensemble == 2 {
 		fault("-ensemble is 2: two servers go on only while both run, so use 1, 3 or 5")

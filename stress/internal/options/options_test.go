@@ -44,6 +44,9 @@ func TestParseOptions(t *testing.T) {
 		{"-read-ratio 0", func(o Options) bool { return o.ReadWrite && o.ReadRatio == 0 }},
 		{"-read-ratio 1 -think 1s", func(o Options) bool { return o.ReadRatio == 1 && o.Think == time.Second }},
 		{"-greedy -read-ratio 0.5 -hold 2ms", func(o Options) bool { return o.Greedy && o.Think == 0 && o.Hold == 2*time.Millisecond }},
+		{"-contender redsync -ensemble 3", func(o Options) bool {
+			return slices.Contains(o.Nemesis, "pause-server") && !slices.Contains(o.Nemesis, "pause-leader") && !slices.Contains(o.Nemesis, "swallow-answer")
+		}},
 		{"-contender kazoo -nemesis all", func(o Options) bool {
 			return o.Contender == "kazoo" && o.Recorded() && slices.Contains(o.Nemesis, "kill-worker") && !slices.Contains(o.Nemesis, "revoke") && !slices.Contains(o.Nemesis, "kill-helper")
 		}},
@@ -118,6 +121,8 @@ func TestParseOptionsRefuses(t *testing.T) {
 		{"-nemesis storm", `"storm" is no kind of fault…kill-worker`},
 		{"-contender kazoo -workload mutex", "-contender is kazoo…leave out -workload"},
 		{"-contender kazoo -nemesis revoke", "revoke need Holdfast's locks"},
+		{"-contender etcd", "its locks are in etcd, so say by -ensemble"},
+		{"-contender etcd -ensemble 3 -nemesis isolate-leader", "isolate-leader need servers of ZooKeeper, and not of etcd"},
 		{"-nemesis revoke -greedy", "-greedy…-nemesis none"},
 		{"-report " + full, "-report…" + full + " has files"},
 	}

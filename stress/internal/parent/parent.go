@@ -261,7 +261,7 @@ func (p *parent) header() history.Header {
 		Contender:      o.Contender,
 		Processes:      o.Processes,
 		Goroutines:     o.Goroutines,
-		Servers:        p.cluster.Servers,
+		Servers:        p.cluster.Tested(),
 		SessionTimeout: p.cluster.Client.Session().Timeout().Nanoseconds(), // as the servers grant it
 		Tenure:         o.Tenure.Nanoseconds(),
 		Linger:         o.Linger.Nanoseconds(),
@@ -287,7 +287,7 @@ func (p *parent) introduce() {
 	o := p.options
 	fmt.Fprintf(p.stdout, "Holdfast stress: %s for %v\n", o.Scale(), o.Duration)
 	fmt.Fprintf(p.stdout, "  seed     %d (determines what each goroutine attempts, not how they interleave)\n", o.Seed)
-	if p.cluster.Embedded != nil {
+	if p.cluster.Embedded != nil && p.cluster.Others == nil {
 		fmt.Fprintf(p.stdout, "  servers  %s; -servers host:port uses a real ZooKeeper\n", p.cluster.Describe())
 	} else {
 		fmt.Fprintf(p.stdout, "  servers  %s\n", p.cluster.Describe())
@@ -788,7 +788,7 @@ func (p *parent) sumUp() {
 	s := &p.summary
 	o := p.options
 	s.Workload, s.Recorded = o.Workload, p.chronicle != nil
-	s.Servers, s.Embedded = p.cluster.Servers, p.cluster.Embedded != nil
+	s.Servers, s.Embedded = p.cluster.Tested(), p.cluster.Embedded != nil && p.cluster.Others == nil
 	s.Planned = o.Duration
 	s.Swallowed = p.cluster.Swallowed()
 	if !p.started.IsZero() {

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/daemon"
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/nemesis"
@@ -192,7 +193,7 @@ const (
 func (t *trouble) gather(target int) {
 	ctx, cancel := context.WithTimeout(context.Background(), gathering)
 	defer cancel()
-	if o := t.parent.options; o.Kind != wire.ElectionWorkload && slices.Contains(wire.RecipeWorkloads, o.Kind) {
+	if o := t.parent.options; t.parent.cluster.Others != nil || o.Kind != wire.ElectionWorkload && slices.Contains(wire.RecipeWorkloads, o.Kind) {
 		pause.For(ctx, time.Second, nil) // who waits for what is not seen
 		return
 	}
@@ -367,11 +368,21 @@ func (t *trouble) Links(process int) nemesis.Links {
 }
 
 func (t *trouble) Servers() nemesis.Servers {
-	if e := t.parent.cluster.Ensemble; e != nil {
-		return e
+	switch c := t.parent.cluster; {
+	case c.Ensemble != nil:
+		return c.Ensemble
+	case c.Others != nil:
+		return otherServers{c.Others}
 	}
 	return nil
 }
+
+// otherServers are those of another system, for which no faults are injected that they do not have.
+type otherServers struct{ *daemon.Cluster }
+
+func (otherServers) StallLogs() (func() error, error) { return nil, errors.ErrUnsupported }
+func (otherServers) Isolate(int) error                { return errors.ErrUnsupported }
+func (otherServers) Heal()                            {}
 
 func (t *trouble) Tree() nemesis.Tree { return t.parent.cluster.Client.Session() }
 

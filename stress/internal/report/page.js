@@ -1182,6 +1182,16 @@
 		picture.focus({ preventScroll: true });
 	});
 
+	// An address that ends in #at-63.2 shows what happened 63.2 seconds after the beginning.
+	const seek = () => {
+		const seconds = Number(location.hash.match(/^#at-(\d+(?:\.\d+)?)$/)?.[1] ?? NaN);
+		if (Number.isNaN(seconds)) return;
+		around(seconds * 1e6, seconds * 1e6);
+		stage.scrollIntoView({ block: "center" });
+	};
+	addEventListener("hashchange", seek);
+	seek();
+
 	dark.addEventListener("change", paint);
 	addEventListener("beforeprint", () => { printing = true; paint(); draw(); });
 	addEventListener("afterprint", () => { printing = false; paint(); draw(); });

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/concurrency"
+	"go.uber.org/zap"
+
+	"github.com/holdfast-go/holdfast/bench/internal/work"
+)
+
+// onEtcd is a connection to etcd. Each client has a lease of its own there, which etcd calls a
+// session: see etcdSession. Listening holders take their locks for lost when that session says that
+// it is done.
+type onEtcd struct {
+	contender *contender
+	c         *clientv3.Client
+
+	mu       sync.Mutex                      // protects sessions; not held while one is begun
+	sessions map[string]*concurrency.Session // by the client, whose goroutine alone replaces its own
+}
+
+// openEtcd returns when the servers have answered.
+func openEtcd(p *contender) (system, error) {
+	c, err := clientv3.New(clientv3.Config{Endpoints: p.servers, DialTimeout: 30 * time.Second, Logger: zap.NewNop()})
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Second)
+	defer cancel()
+	if _, err := c.Get(ctx, "/"); err != nil {
+		return nil, err
+	}
+	return &onEtcd{contender: p, c: c, sessions: map[string]*concurrency.Session{}}, nil
+}
+
+func (e *onEtcd) locker(client, path string) (work.Locker, error) {
+	return &etcdLock{system: e, client: client, path: path}, nil
+}
+
+func (*onEtcd) session() uint64 { return 0 }
+
+// sessionOf returns the client's session, and begins another one if that is done.
+func (e *onEtcd) sessionOf(client string) (*concurrency.Session, error) {
+	e.mu.Lock()
+	s := e.sessions[client]
+	e.mu.Unlock()
+	if s != nil {
+		select {
+		case <-s.Done():
+		default:
+			return s, nil
+		}
+	}
+	s, err := concurrency.NewSession(e.c, concurrency.WithTTL(int((e.contender.timeout+time.Second-1)/time.Second)))
+	if err != nil {
+		return nil, err
+	}
+	go func() { // ends with the session, at the latest with the process
+		<-s.Done()
+		e.contender.lose(client)
+	}()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.sessions[client] = s
+	return s, nil
+}
+
+func (e *onEtcd) close() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, s := range e.sessions {
+		_ = s.Close() // if that fails, its lease ends by itself
+	}
+	_ = e.c.Close()
+}
+
+// An etcdLock is a client's lock, by a Mutex of its present session.
+type etcdLock struct {
+	system       *onEtcd
+	client, path string
+	mutex        *concurrency.Mutex // of the latest Lock
+}
+
+func (l *etcdLock) Lock(ctx context.Context) error {
+	s, err := l.system.sessionOf(l.client)
+	if err != nil {
+		return err
+	}
+	l.mutex = concurrency.NewMutex(s, l.path)
+	return l.mutex.Lock(ctx)
+}
+
+func (l *etcdLock) Unlock(ctx context.Context) error { return l.mutex.Unlock(ctx) }

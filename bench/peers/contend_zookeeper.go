@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"path"
+	"sync"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-go/holdfast/bench/internal/work"
+)
+
+// lockOf returns the lock at a path.
+type lockOf func(c *zk.Conn, path string) (work.Locker, error)
+
+func naiveLock(c *zk.Conn, dir string) (work.Locker, error) {
+	return naive.Lock(c, path.Join(dir, "lock"))
+}
+
+// onZooKeeper is a session with ZooKeeper. Listening holders take their locks for lost when the
+// connection's events say that it is disconnected.
+type onZooKeeper struct {
+	contender *contender
+	conn      *zk.Conn
+	lock      lockOf
+	heard     chan struct{} // closed when there are no more events
+}
+
+// openZooKeeper returns when there is a session: the harness waits for so long as it likes.
+func openZooKeeper(p *contender, lock lockOf) (system, error) {
+	conn, events, err := zk.Connect(p.servers, p.timeout, zk.WithLogger(silent{}))
+	if err != nil {
+		return nil, err
+	}
+	z := &onZooKeeper{contender: p, conn: conn, lock: lock, heard: make(chan struct{})}
+	begun := make(chan struct{})
+	go func() {
+		defer close(z.heard)
+		z.hear(events, sync.OnceFunc(func() { close(begun) }))
+	}()
+	<-begun
+	return z, nil
+}
+
+type silent struct{}
+
+func (silent) Printf(string, ...any) {}
+
+// hear tells of the session, and of locks that are taken for lost.
+func (z *onZooKeeper) hear(events <-chan zk.Event, begin func()) {
+	var session int64
+	p := z.contender
+	for e := range events {
+		switch e.State {
+		case zk.StateHasSession:
+			what := "resumed"
+			if id := z.conn.SessionID(); id != session {
+				session, what = id, "began"
+			}
+			p.say("session %#x %s", uint64(session), what) //nolint:gosec // its bits
+			begin()
+		case zk.StateDisconnected, zk.StateExpired:
+			p.loseAll()
+			what := "suspended"
+			if e.State == zk.StateExpired {
+				what = "ended"
+			}
+			if session != 0 {
+				p.say("session %#x %s", uint64(session), what) //nolint:gosec // its bits
+			}
+		}
+	}
+}
+
+func (z *onZooKeeper) locker(_, dir string) (work.Locker, error) { return z.lock(z.conn, dir) }
+
+func (z *onZooKeeper) session() uint64 { return uint64(z.conn.SessionID()) } //nolint:gosec // its bits
+
+// close closes the session.
+func (z *onZooKeeper) close() {
+	z.conn.Close()
+	<-z.heard
+}
