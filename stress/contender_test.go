@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -14,11 +15,11 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
-// TestOtherLibraries: the harness contends for Curator's and kazoo's locks. What it finds is theirs;
-// here the clients have no faults to cope with but killed and stopped processes, on one server.
+// TestOtherLibraries: the harness contends for Curator's, kazoo's and etcd's locks. What it finds is
+// theirs; here the clients have no faults to cope with but killed and stopped processes, on one server.
 func TestOtherLibraries(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"curator-listening", "kazoo"} {
+	for _, name := range []string{"curator-listening", "kazoo", "etcd"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if _, err := contender.Command(t.Context(), name); errors.Is(err, contender.ErrNotInstalled) {
@@ -26,9 +27,16 @@ func TestOtherLibraries(t *testing.T) {
 			} else if err != nil {
 				t.Fatal(err)
 			}
-			_, address := newServer(t)
+			servers, address := "-servers", ""
+			if b := contender.BackendOf(name); b == nil {
+				_, address = newServer(t)
+			} else if _, err := exec.LookPath(b.Servers.Program); err != nil {
+				realzk.NotRun(t, err.Error())
+			} else {
+				servers, address = "-ensemble", "1"
+			}
 			r := runStress(t, []string{
-				"-servers", address, "-contender", name, "-nemesis", "kill-worker,pause-worker", "-session-timeout", "2s",
+				servers, address, "-contender", name, "-nemesis", "kill-worker,pause-worker", "-session-timeout", "2s",
 				"-duration", "12s", "-processes", "3", "-goroutines", "3", "-locks", "2", "-seed", "3",
 			})
 			s := r.summary

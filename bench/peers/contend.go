@@ -88,7 +88,7 @@ func (p *contender) serve(s system, client string, orders <-chan []string) {
 	locks := map[string]work.Locker{}
 	for words := range orders {
 		if err := p.do(s, client, words[1], words[2], locks); err != nil {
-			p.say("%s error %v", client, err)
+			p.say("%s error %s", client, strings.ReplaceAll(err.Error(), "\n", ": "))
 		}
 	}
 }

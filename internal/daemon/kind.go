@@ -18,9 +18,9 @@ var ErrNotInstalled = errors.New("not installed")
 
 // A Kind is a kind of server that consists of one program.
 type Kind struct {
-	Name string // such as "etcd"
+	Name    string // such as "Redis"
+	Program string // such as "redis-server"
 
-	program string
 	install string // Debian's package
 	// args returns arguments for member number me, from 0, with data in dir.
 	args func(dir string, me int, members []ports) []string
@@ -41,7 +41,7 @@ func local(port int) string { return net.JoinHostPort("127.0.0.1", fmt.Sprint(po
 // Etcd is etcd. It does not force its log to disk, which is not its default: a server that is
 // killed loses nothing by that, while its machine runs.
 var Etcd = Kind{
-	Name: "etcd", program: "etcd", install: "etcd-server",
+	Name: "etcd", Program: "etcd", install: "etcd-server",
 	args: func(dir string, me int, members []ports) []string {
 		var all []string
 		for i, m := range members {
@@ -71,7 +71,7 @@ var RedisDurable = redisWith("--appendonly", "yes", "--appendfsync", "always")
 
 func redisWith(options ...string) Kind {
 	return Kind{
-		Name: "Redis", program: "redis-server", install: "redis-server",
+		Name: "Redis", Program: "redis-server", install: "redis-server",
 		args: func(dir string, me int, members []ports) []string {
 			return append([]string{"--bind", "127.0.0.1", "--port", fmt.Sprint(members[me].client), "--dir", dir}, options...)
 		},
@@ -82,9 +82,9 @@ func redisWith(options ...string) Kind {
 
 // find returns the path of the program, and its version.
 func (k Kind) find(ctx context.Context) (program, version string, err error) {
-	program, err = exec.LookPath(k.program)
+	program, err = exec.LookPath(k.Program)
 	if err != nil {
-		return "", "", fmt.Errorf("start %s: %w: no %s in the PATH (Debian: apt-get install %s)", k.Name, ErrNotInstalled, k.program, k.install)
+		return "", "", fmt.Errorf("start %s: %w: no %s in the PATH (Debian: apt-get install %s)", k.Name, ErrNotInstalled, k.Program, k.install)
 	}
 	said, err := exec.CommandContext(ctx, program, "--version").Output()
 	if err != nil {

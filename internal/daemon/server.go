@@ -83,7 +83,7 @@ func tryAll(ctx context.Context, k Kind, program, version string, n int) (all []
 		s := &Server{kind: k, program: program, version: version, me: me, members: members}
 		all = append(all, s)
 		// What earlier processes have left that were killed goes first.
-		if s.dir, err = scratch.New("holdfast-" + k.program + "-"); err != nil {
+		if s.dir, err = scratch.New("holdfast-" + k.Program + "-"); err != nil {
 			return nil, errors.Join(err, stopAll(all))
 		}
 	}

@@ -36,6 +36,7 @@ var all = []known{
 	{"etcd-listening", inGo, etcd},
 	{"redsync", inGo, redis},
 	{"redsync-listening", inGo, redis},
+	{"holdfast-run", holdfastRun, nil},
 }
 
 // Names returns the names of the contenders that the repository has.
@@ -113,6 +114,23 @@ func inGo(ctx context.Context, name string) ([]string, error) {
 	build := exec.CommandContext(ctx, "go", "build", "-o", program, ".")
 	build.Dir = filepath.Join(root, "bench", "peers")
 	return []string{program, "contend", name}, run(build)
+}
+
+// holdfastRun returns the command for `holdfast run`.
+func holdfastRun(ctx context.Context, _ string) ([]string, error) {
+	root, err := root()
+	if err != nil {
+		return nil, err
+	}
+	program, contender := filepath.Join(root, "bin", "holdfast"), filepath.Join(root, "bin", "run-contender")
+	for name, from := range map[string]string{program: "./cmd/holdfast", contender: "./stress/contenders/run"} {
+		build := exec.CommandContext(ctx, "go", "build", "-o", name, from)
+		build.Dir = root
+		if err := run(build); err != nil {
+			return nil, err
+		}
+	}
+	return []string{contender, program}, nil
 }
 
 // debianRecipes is Apache Curator as Debian ships it; its manifest names what it needs.
