@@ -67,6 +67,7 @@ const policy = `
 	stress/internal/parent:   manager zkio stress/internal/... internal/daemon internal/figures internal/flock internal/realzk/... | SERVERS
 	stress/internal/worker:   PUBLIC recipes/... stress/internal/contender stress/internal/history stress/internal/journal stress/internal/pause stress/internal/plan stress/internal/referee stress/internal/register stress/internal/residue stress/internal/watchdog stress/internal/wire | TESTS
 	stress/internal/residue:  | TESTS
+	stress/contenders/run:
 	stress/internal/contender: manager internal/daemon | TESTS
 	stress/others:            stress/internal/contender stress/internal/history stress/internal/summary stress/internal/verdict internal/figures | TESTS stress/internal/wire
 	stress/internal/watchdog: stress/internal/pause | TESTS
