@@ -5,10 +5,10 @@
 //
 //	go run ./stress/others -duration 10m -seed 7 -out docs/others.md
 //
-// It is run in the root of the repository. Each run leaves its report in a directory below
-// bin/others. A run whose report is there is not repeated, so it may be interrupted, and goes on
-// when it is called again; -fresh repeats all. A client that is not installed is left out, and
-// named.
+// It is run in the root of the repository. What a run has shown is kept in stress/others/results,
+// and its report in bin/others. A run whose result is there is not repeated, so it may be
+// interrupted, and goes on when it is called again; -fresh repeats all. A client that is not
+// installed is left out, and named.
 package main
 
 import (
@@ -44,7 +44,8 @@ type set struct {
 	duration time.Duration
 	clients  []subject
 	faults   []string
-	fresh    bool // repeat the runs that are there
+	fresh    bool // repeat the runs whose results are there
+	results  string
 	reports  string
 	out      string
 }
@@ -55,8 +56,8 @@ type subject struct {
 	seed uint64
 }
 
-// dir is the name of the directory of its report.
-func (c subject) dir() string { return fmt.Sprintf("%s-%d", c.name, c.seed) }
+// String names its result, and the directory of its report.
+func (c subject) String() string { return fmt.Sprintf("%s-%d", c.name, c.seed) }
 
 func main() {
 	if err := others(); err != nil {
@@ -71,7 +72,8 @@ func others() error {
 	seed := flag.Uint64("seed", 7, "of all runs that name no other")
 	names := flag.String("clients", strings.Join(append([]string{ours, ours + ":11", ours + ":23"}, contender.Names()...), ","), "which clients, with commas between them, each with :SEED if its seed is another")
 	kinds := flag.String("nemesis", faults, "which `faults`; a system that lacks one goes without")
-	flag.BoolVar(&s.fresh, "fresh", false, "repeat the runs whose reports are there")
+	flag.BoolVar(&s.fresh, "fresh", false, "repeat the runs whose results are there")
+	flag.StringVar(&s.results, "results", filepath.Join("stress", "others", "results"), "the `directory` of the results")
 	flag.StringVar(&s.reports, "reports", filepath.Join("bin", "others"), "the `directory` of the reports")
 	flag.StringVar(&s.out, "out", "", "write the page to `file`; empty: to the standard output")
 	flag.Parse()
@@ -141,21 +143,22 @@ func (s set) arguments(c subject) []string {
 	return args
 }
 
-// measure runs one client, unless its report is there.
-func (s set) measure(ctx context.Context, harness string, c subject) (row, error) {
-	dir, args := filepath.Join(s.reports, c.dir()), s.arguments(c)
-	report, result := filepath.Join(dir, "report"), filepath.Join(dir, "summary.json")
+// measure runs one client, unless its result is there.
+func (s set) measure(ctx context.Context, harness string, c subject) (r row, err error) {
+	args := s.arguments(c)
 	command := "go run ./stress " + strings.Join(args, " ")
-	var sum summary.Summary
-	if !s.fresh && history.ReadJSON(result, &sum) == nil && sum.Command == command {
-		return rowOf(c.name, report, sum)
+	kept := filepath.Join(s.results, c.String()+".json")
+	if !s.fresh && history.ReadJSON(kept, &r) == nil && r.Command == command {
+		return r, nil
 	}
 	if c.name != ours {
 		if _, err := contender.Command(ctx, c.name); err != nil {
 			return row{}, err
 		}
 	}
-	if err := cmp.Or(os.RemoveAll(dir), os.MkdirAll(dir, 0o750)); err != nil {
+	dir := filepath.Join(s.reports, c.String())
+	report, result := filepath.Join(dir, "report"), filepath.Join(dir, "summary.json")
+	if err := cmp.Or(os.RemoveAll(dir), os.MkdirAll(dir, 0o750), os.MkdirAll(s.results, 0o750)); err != nil {
 		return row{}, err
 	}
 	fmt.Fprintf(os.Stderr, "%s %s, seed %d: %v\n", time.Now().Format(time.TimeOnly), c.name, c.seed, s.duration)
@@ -165,13 +168,13 @@ func (s set) measure(ctx context.Context, harness string, c subject) (row, error
 	if ctx.Err() != nil {
 		return row{}, errors.Join(context.Cause(ctx), os.RemoveAll(dir))
 	}
-	sum = summary.Summary{}
+	var sum summary.Summary
 	if readErr := history.ReadJSON(result, &sum); readErr != nil {
 		return row{}, fmt.Errorf("the run of %s: %w\n%s", c.name, cmp.Or(err, readErr), output)
 	}
 	sum.Command = command // without where its report is
-	if err := history.WriteJSON(result, sum); err != nil {
+	if r, err = rowOf(c.name, report, sum); err != nil {
 		return row{}, err
 	}
-	return rowOf(c.name, report, sum)
+	return r, history.WriteJSON(kept, r)
 }

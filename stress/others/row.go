@@ -67,8 +67,9 @@ func rowOf(client, dir string, s summary.Summary) (row, error) {
 		}
 		t.event(e)
 	}
-	r.Overlaps, r.Longest = t.overlaps()
-	r.LongestAt = time.Duration(t.longest - h.Begin)
+	if r.Overlaps, r.Longest = t.overlaps(); r.Overlaps > 0 {
+		r.LongestAt = time.Duration(t.longest - h.Begin)
+	}
 	r.Grants = t.pace(h.Begin)
 	return r, nil
 }
