@@ -68,7 +68,7 @@ const policy = `
 	stress/internal/worker:   PUBLIC recipes/... stress/internal/contender stress/internal/history stress/internal/journal stress/internal/pause stress/internal/plan stress/internal/referee stress/internal/register stress/internal/residue stress/internal/watchdog stress/internal/wire | TESTS
 	stress/internal/residue:  | TESTS
 	stress/contenders/run:
-	stress/internal/contender: manager internal/daemon | TESTS
+	stress/internal/contender: manager internal/daemon internal/foreign | TESTS
 	stress/others:            stress/internal/contender stress/internal/history stress/internal/summary stress/internal/verdict internal/figures | TESTS stress/internal/wire
 	stress/internal/watchdog: stress/internal/pause | TESTS
 	stress/internal/chronicle: stress/internal/cluster stress/internal/history stress/internal/journal stress/internal/judge stress/internal/pause stress/internal/progress stress/internal/report stress/internal/summary stress/internal/verdict stress/internal/wire internal/figures internal/flock | TESTS stress/internal/options internal/racing
@@ -94,7 +94,7 @@ const policy = `
 	bench/internal/chart:
 	bench/internal/delay:     golang.org/x/sys/... | TESTS
 	bench/internal/zkconn:      bench/internal/work github.com/go-zookeeper/zk | TESTS
-	bench/internal/start:     internal/daemon internal/realzk/... | TESTS
+	bench/internal/start:     internal/daemon internal/foreign internal/realzk/... | TESTS
 	bench/internal/work:      golang.org/x/sync/... | TESTS
 
 	# Examples use what users can use, without other libraries.
@@ -115,14 +115,15 @@ const policy = `
 	internal/realzk/child:    | TESTS
 	internal/realzk/scratch:  internal/flock | TESTS
 	internal/flock:
-	internal/otherclients:    internal/realzk | TESTS
+	internal/foreign:         | TESTS
+	internal/otherclients:    internal/foreign internal/realzk | TESTS
 	internal/doctor:          internal/figures zkio | SERVERS
 	internal/realzk/zkserver: internal/realzk | TESTS
 	internal/check:           | TESTS
 	internal/sim:             | TESTS state manager zkio/zktest internal/check internal/sim/yield
 	internal/sim/weave:
 	internal/sim/yield:
-	internal/matrix:          | TESTS
+	internal/matrix:          internal/foreign | TESTS
 	internal/mutants:         | TESTS
 	internal/apitext:         | TESTS
 	internal/documents:       | SERVERS manager internal/realzk/child

@@ -5,10 +5,11 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"github.com/holdfast-go/holdfast/internal/foreign"
 )
 
 // A release is one version of the server or of a client.
@@ -16,7 +17,7 @@ type release struct {
 	name     string // such as "zookeeper-3.9.5"
 	variable string // makes the tests use it, such as ZOOKEEPER_HOME
 	inside   string // what the variable names in the directory of the release
-	// install puts the release into a directory, which exists.
+	// install puts the release into a directory, if it is not there.
 	install func(ctx context.Context, dir string) error
 }
 
@@ -28,7 +29,7 @@ func zookeeper(version string) release {
 
 func curator(version string) release {
 	return release{"curator-" + version, "CURATOR_HOME", "lib",
-		maven("org.apache.curator:curator-recipes:"+version, "org.slf4j:slf4j-nop:1.7.36")}
+		maven(foreign.CuratorArtifacts(version)...)}
 }
 
 func kazoo(version string) release {
@@ -43,46 +44,29 @@ func (r release) setting(ctx context.Context, bin string) (string, error) {
 		return "", err
 	}
 	setting := r.variable + "=" + filepath.Join(home, r.inside)
-	complete := filepath.Join(home, "complete")
-	if _, err := os.Stat(complete); err == nil {
-		return setting, nil
-	}
-	if err := os.RemoveAll(home); err != nil {
-		return "", err
-	}
-	if err := os.MkdirAll(home, 0o755); err != nil {
-		return "", err
-	}
 	if err := r.install(ctx, home); err != nil {
 		return "", fmt.Errorf("get %s: %w", r.name, err)
 	}
-	return setting, os.WriteFile(complete, nil, 0o600)
+	return setting, nil
 }
 
-// maven returns an install that copies artifacts, and what they depend on, into lib.
+// maven returns an install of artifacts, and of what they depend on, into lib.
 func maven(artifacts ...string) func(ctx context.Context, dir string) error {
 	return func(ctx context.Context, dir string) error {
-		var pom strings.Builder
-		pom.WriteString("<project><modelVersion>4.0.0</modelVersion><groupId>matrix</groupId><artifactId>matrix</artifactId><version>1</version><dependencies>")
-		for _, artifact := range artifacts {
-			part := strings.Split(artifact, ":")
-			fmt.Fprintf(&pom, "<dependency><groupId>%s</groupId><artifactId>%s</artifactId><version>%s</version></dependency>", part[0], part[1], part[2])
-		}
-		pom.WriteString("</dependencies></project>\n")
-		if err := os.WriteFile(filepath.Join(dir, "pom.xml"), []byte(pom.String()), 0o600); err != nil {
-			return err
-		}
-		return run(ctx, dir, "mvn", "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=lib")
+		_, err := foreign.Fetch(ctx, dir, artifacts...)
+		return err
 	}
 }
 
 // pip returns an install that makes an environment of Python with a package in it.
 func pip(requirement string) func(ctx context.Context, dir string) error {
 	return func(ctx context.Context, dir string) error {
-		if err := run(ctx, dir, "python3", "-m", "venv", "."); err != nil {
-			return err
-		}
-		return run(ctx, dir, "bin/python", "-m", "pip", "install", "-q", requirement)
+		return foreign.Once(dir, func() error {
+			if err := run(ctx, dir, "python3", "-m", "venv", "."); err != nil {
+				return err
+			}
+			return run(ctx, dir, "bin/python", "-m", "pip", "install", "-q", requirement)
+		})
 	}
 }
 

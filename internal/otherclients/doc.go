@@ -5,6 +5,5 @@
 // under test.
 //
 // A test that lacks what such a program needs ends as one that lacks ZooKeeper does: see
-// [realzk.NotRun]. CURATOR_HOME, a directory of jars, and KAZOO_PYTHON, a Python interpreter,
-// choose other releases than those of the machine.
+// [realzk.NotRun]. Package foreign finds it.
 package otherclients

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/holdfast-go/holdfast/internal/foreign"
 )
 
 // asProgram in the environment makes the test program one that answers each command by the
@@ -127,7 +129,7 @@ func TestProgram(t *testing.T) {
 // A source is compiled once, and what is wrong with it is said to each test that needs it.
 func TestCompileOnce(t *testing.T) {
 	for range 2 {
-		if _, err := classesOf("/nonexistent/javac", "none.jar", "testdata/None.java"); err == nil || !strings.Contains(err.Error(), "None.java") {
+		if _, err := classesOf(foreign.JDK{Javac: "/nonexistent/javac"}, "none.jar", "testdata/None.java"); err == nil || !strings.Contains(err.Error(), "None.java") {
 			t.Errorf("got %v", err)
 		}
 	}

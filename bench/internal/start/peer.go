@@ -5,10 +5,10 @@ package start
 import (
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
+
+	"github.com/holdfast-go/holdfast/internal/foreign"
 )
 
 // A Peer is a lock that Holdfast is compared with: a program that speaks the
@@ -60,48 +60,28 @@ func inGo(subject string) func(context.Context, string) ([]string, error) {
 	}
 }
 
-// curator returns the command for Apache Curator, as Debian installs it.
+// curator returns the command for Apache Curator, with logging that discards everything, and the
+// defaults of the JVM.
 func curator(ctx context.Context, root string) ([]string, error) {
-	const jars = "/usr/share/java/"
-	const jar = jars + "curator-recipes.jar" // its manifest names its dependencies
-	if _, err := os.Stat(jar); err != nil {
-		return nil, fmt.Errorf("%w: %s does not exist (Debian: apt-get install libcurator-recipes-java)", ErrNotInstalled, jar)
-	}
-	javac, java := javaTool("javac"), javaTool("java")
-	if javac == "" || java == "" {
-		return nil, fmt.Errorf("%w: no javac in JAVA_HOME or PATH (Debian: apt-get install default-jdk-headless)", ErrNotInstalled)
-	}
-	classes := filepath.Join(root, "bin", "curator")
-	source := filepath.Join(root, "bench", "peers", "curator", "Curator.java")
-	if err := run(exec.CommandContext(ctx, javac, "-encoding", "UTF-8", "-cp", jar, "-d", classes, source)); err != nil {
+	jars, err := foreign.Curator()
+	if err != nil {
 		return nil, err
 	}
-	// With logging that discards everything, and the defaults of the JVM.
-	classpath := strings.Join([]string{classes, jar, jars + "slf4j-nop.jar"}, string(filepath.ListSeparator))
-	return []string{java, "-cp", classpath, "Curator"}, nil
-}
-
-// javaTool returns the path of a program of the JDK, or "".
-func javaTool(name string) string {
-	if home := os.Getenv("JAVA_HOME"); home != "" {
-		name = filepath.Join(home, "bin", name)
-	}
-	path, err := exec.LookPath(name)
+	jdk, err := foreign.FindJDK()
 	if err != nil {
-		return ""
+		return nil, err
 	}
-	return path
+	classes := filepath.Join(root, "bin", "curator")
+	if err := jdk.Compile(ctx, jars.ClassPath, classes, filepath.Join(root, "bench", "peers", "curator", "Curator.java")); err != nil {
+		return nil, err
+	}
+	return []string{jdk.Java, "-cp", classes + string(filepath.ListSeparator) + jars.ClassPath, "Curator"}, nil
 }
 
-// kazoo returns the command for the python3 that has kazoo. Debian's may have it
-// although another python3 comes first in the PATH.
+// kazoo returns the command for kazoo.
 func kazoo(ctx context.Context, root string) ([]string, error) {
-	for _, python := range []string{"/usr/bin/python3", "python3"} {
-		if exec.CommandContext(ctx, python, "-c", "import kazoo").Run() == nil {
-			return []string{python, filepath.Join(root, "bench", "peers", "kazoo", "kazoo_lock.py")}, nil
-		}
-	}
-	return nil, fmt.Errorf("%w: no python3 has the module kazoo (Debian: apt-get install python3-kazoo)", ErrNotInstalled)
+	python, _, err := foreign.Python(ctx)
+	return []string{python, filepath.Join(root, "bench", "peers", "kazoo", "kazoo_lock.py")}, err
 }
 
 // run runs a command. Its error includes the output.

@@ -10,11 +10,12 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/daemon"
+	"github.com/holdfast-go/holdfast/internal/foreign"
 	"github.com/holdfast-go/holdfast/internal/realzk"
 )
 
 // ErrNotInstalled is wrapped by errors about programs that the machine lacks.
-var ErrNotInstalled = errors.New("not installed")
+var ErrNotInstalled = foreign.ErrNotInstalled
 
 // The kinds of servers.
 const (

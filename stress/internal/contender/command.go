@@ -11,10 +11,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/holdfast-go/holdfast/internal/foreign"
 )
 
 // ErrNotInstalled is wrapped by the error of a contender that needs what this machine does not have.
-var ErrNotInstalled = errors.New("not installed")
+var ErrNotInstalled = foreign.ErrNotInstalled
 
 // A known is a contender that the repository has.
 type known struct {
@@ -133,68 +135,35 @@ func holdfastRun(ctx context.Context, _ string) ([]string, error) {
 	return []string{contender, program}, nil
 }
 
-// debianRecipes is Apache Curator as Debian ships it; its manifest names what it needs.
-const debianRecipes = "/usr/share/java/curator-recipes.jar"
-
-// curator returns the command for Apache Curator: the jars in CURATOR_HOME, or else Debian's.
+// curator returns the command for Apache Curator.
 func curator(ctx context.Context, name string) ([]string, error) {
-	const separator = string(filepath.ListSeparator)
-	jars := debianRecipes + separator + "/usr/share/java/slf4j-nop.jar"
-	if home := os.Getenv("CURATOR_HOME"); home != "" {
-		found, err := filepath.Glob(filepath.Join(home, "*.jar"))
-		if err != nil || len(found) == 0 {
-			return nil, fmt.Errorf("%w: CURATOR_HOME is %q, and has no jars", ErrNotInstalled, home)
-		}
-		jars = strings.Join(found, separator)
-	} else if _, err := os.Stat(debianRecipes); err != nil {
-		return nil, fmt.Errorf("%w: there is no %s (Debian: apt-get install libcurator-recipes-java)", ErrNotInstalled, debianRecipes)
+	jars, err := foreign.Curator()
+	if err != nil {
+		return nil, err
+	}
+	jdk, err := foreign.FindJDK()
+	if err != nil {
+		return nil, err
 	}
 	root, err := root()
 	if err != nil {
 		return nil, err
 	}
-	file, classes := filepath.Join(root, "stress", "contenders", "curator", "Contender.java"), filepath.Join(root, "bin", "curator-contender")
-	javac, java := javaTool("javac"), javaTool("java")
-	if javac == "" || java == "" {
-		return nil, fmt.Errorf("%w: there is no javac in the PATH, nor in JAVA_HOME (Debian: apt-get install default-jdk-headless)", ErrNotInstalled)
-	}
-	if err := run(exec.CommandContext(ctx, javac, "-encoding", "UTF-8", "-cp", jars, "-d", classes, file)); err != nil {
+	classes := filepath.Join(root, "bin", "curator-contender")
+	if err := jdk.Compile(ctx, jars.ClassPath, classes, filepath.Join(root, "stress", "contenders", "curator", "Contender.java")); err != nil {
 		return nil, err
 	}
-	return []string{java, "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", classes + separator + jars, "Contender", name}, nil
+	return []string{jdk.Java, "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", classes + string(filepath.ListSeparator) + jars.ClassPath, "Contender", name}, nil
 }
 
-// javaTool returns the path of a program of the JDK, or "".
-func javaTool(name string) string {
-	if home := os.Getenv("JAVA_HOME"); home != "" {
-		name = filepath.Join(home, "bin", name)
-	}
-	path, err := exec.LookPath(name)
-	if err != nil {
-		return ""
-	}
-	return path
-}
-
-// kazoo returns the command for kazoo: of KAZOO_PYTHON, or else of the first python3 that has it.
+// kazoo returns the command for kazoo.
 func kazoo(ctx context.Context, name string) ([]string, error) {
 	root, err := root()
 	if err != nil {
 		return nil, err
 	}
-	script := filepath.Join(root, "stress", "contenders", "kazoo", "contender.py")
-	pythons := []string{"/usr/bin/python3", "python3"}
-	if python := os.Getenv("KAZOO_PYTHON"); python != "" {
-		pythons = []string{python}
-	}
-	for _, python := range pythons {
-		if exec.CommandContext(ctx, python, "-c", "import kazoo").Run() != nil {
-			continue
-		}
-		path, err := exec.LookPath(python)
-		return []string{path, script, name}, err
-	}
-	return nil, fmt.Errorf("%w: no python3 has the module kazoo (Debian: apt-get install python3-kazoo)", ErrNotInstalled)
+	python, _, err := foreign.Python(ctx)
+	return []string{python, filepath.Join(root, "stress", "contenders", "kazoo", "contender.py"), name}, err
 }
 
 // run runs a command. Its error includes the output.
