@@ -16,10 +16,8 @@ import (
 // CuratorArtifacts are what Maven calls a release of Curator, and the logging that discards
 // everything.
 func CuratorArtifacts(version string) []string {
-	return []string{"org.apache.curator:curator-recipes:" + version, noLogging}
+	return []string{"org.apache.curator:curator-recipes:" + version, "org.slf4j:slf4j-nop:1.7.36"}
 }
-
-const noLogging = "org.slf4j:slf4j-nop:1.7.36"
 
 // Fetch puts artifacts of Maven, as GROUP:NAME:VERSION, and what they need into the directory lib of
 // a directory, and returns the path of that. The first call downloads them, which blocks for so long

@@ -47,12 +47,15 @@ func In(dir, artifact string) (Jars, error) {
 func Debian(artifact, pkg string) (Jars, error) {
 	const dir = "/usr/share/java/"
 	jar := dir + artifact + ".jar"
-	file, err := filepath.EvalSymlinks(jar)
-	if err != nil {
+	if _, err := os.Stat(jar); err != nil {
 		return Jars{}, fmt.Errorf("%w: there is no %s (Debian: apt-get install %s)", ErrNotInstalled, jar, pkg)
 	}
-	version, _ := versionOf(file, artifact)
-	return Jars{jar + separator + dir + "slf4j-nop.jar", version}, nil
+	jars := Jars{ClassPath: jar + separator + dir + "slf4j-nop.jar"}
+	links, err := filepath.Glob(dir + artifact + "-[0-9]*.jar") // to it
+	if err == nil && len(links) == 1 {
+		jars.Version, _ = versionOf(links[0], artifact)
+	}
+	return jars, err
 }
 
 // versionOf returns the version in the name of a jar, if it is the artifact's.
@@ -60,6 +63,9 @@ func versionOf(jar, artifact string) (version string, ok bool) {
 	name := strings.TrimSuffix(filepath.Base(jar), ".jar")
 	return strings.CutPrefix(name, artifact+"-")
 }
+
+// WriteLock returns ZooKeeper's recipe of a lock, which Maven Central does not have.
+func WriteLock() (Jars, error) { return Debian("zookeeper-recipes-lock", "libzookeeper-java") }
 
 // Curator returns Apache Curator: the jars in $CURATOR_HOME, if that is set, or else Debian's.
 func Curator() (Jars, error) {

@@ -21,7 +21,7 @@ var (
 // BackendOf returns the backend of a contender; nil: ZooKeeper.
 func BackendOf(text string) *Backend {
 	if i := indexOf(text); i >= 0 {
-		return all[i].backend
+		return all[i].library.backend
 	}
 	return nil
 }

@@ -21,24 +21,57 @@ var ErrNotInstalled = foreign.ErrNotInstalled
 // A known is a contender that the repository has.
 type known struct {
 	name    string
-	command func(ctx context.Context, name string) ([]string, error)
+	library library
+	class   string // of its program in Java
+}
+
+// A library is one that contenders use.
+type library struct {
+	name string
+	// find returns its version, and what has to be in the command: jars, or an interpreter.
+	find    func(ctx context.Context) (version, what string, err error)
+	command func(ctx context.Context, k known, what string) ([]string, error)
 	backend *Backend // nil: ZooKeeper
 }
 
-var all = []known{
-	{"curator", curator, nil},
-	{"curator-listening", curator, nil},
-	{"kazoo", kazoo, nil},
-	{"kazoo-listening", kazoo, nil},
-	{"go-zookeeper", inGo, nil},
-	{"go-zookeeper-listening", inGo, nil},
-	{"naive", inGo, nil},
-	{"naive-listening", inGo, nil},
-	{"etcd", inGo, etcd},
-	{"etcd-listening", inGo, etcd},
-	{"redsync", inGo, redis},
-	{"redsync-listening", inGo, redis},
-	{"holdfast-run", holdfastRun, nil},
+// newCurator is the release of Curator that is fetched, beside that of the machine.
+const newCurator = "5.9.0"
+
+var (
+	curator     = library{"Apache Curator", jars(func(context.Context) (foreign.Jars, error) { return foreign.Curator() }), inJava, nil}
+	curator59   = library{"Apache Curator", jars(fetchedCurator), inJava, nil}
+	writeLock   = library{"ZooKeeper's recipes", jars(func(context.Context) (foreign.Jars, error) { return foreign.WriteLock() }), inJava, nil}
+	kazoo       = library{"kazoo", pythonWithKazoo, inPython, nil}
+	goZooKeeper = library{"go-zookeeper", module("github.com/go-zookeeper/zk"), inGo, nil}
+	etcdClient  = library{"etcd's client", module("go.etcd.io/etcd/client/v3"), inGo, etcd}
+	redsync     = library{"redsync", module("github.com/go-redsync/redsync/v4"), inGo, redis}
+	ours        = library{"holdfast run", ourVersion, holdfastRun, nil}
+)
+
+const (
+	ofCurator   = "CuratorContender"
+	ofWriteLock = "WriteLockContender"
+)
+
+var all = append(eachListening(
+	known{"curator", curator, ofCurator},
+	known{"curator-5.9", curator59, ofCurator},
+	known{"write-lock", writeLock, ofWriteLock},
+	known{"kazoo", kazoo, ""},
+	known{"go-zookeeper", goZooKeeper, ""},
+	known{"naive", goZooKeeper, ""},
+	known{"etcd", etcdClient, ""},
+	known{"redsync", redsync, ""},
+), known{"holdfast-run", ours, ""})
+
+// eachListening returns each contender, and after it the one whose holders listen.
+func eachListening(some ...known) (all []known) {
+	for _, k := range some {
+		listening := k
+		listening.name += "-listening"
+		all = append(all, k, listening)
+	}
+	return all
 }
 
 // Names returns the names of the contenders that the repository has.
@@ -49,12 +82,27 @@ func Names() (names []string) {
 	return names
 }
 
+// Library returns the name and the version of the library whose locks those of a contender are, such
+// as "Apache Curator 5.4.0"; "" if the text is a command. It may fetch the library.
+func Library(ctx context.Context, text string) (string, error) {
+	i := indexOf(text)
+	if i < 0 {
+		return "", nil
+	}
+	version, _, err := all[i].library.find(ctx)
+	return strings.TrimSpace(all[i].library.name + " " + version), err
+}
+
 // Command returns the program of a contender, and its arguments. One that the repository has is
-// built into bin, which blocks for some seconds; the end of ctx kills the build. Any other text is
-// a command, of words between spaces.
+// built into bin, which blocks for some seconds, or for longer if its library has to be fetched; the
+// end of ctx kills the build. Any other text is a command, of words between spaces.
 func Command(ctx context.Context, text string) ([]string, error) {
 	if i := indexOf(text); i >= 0 {
-		return all[i].command(ctx, text)
+		_, what, err := all[i].library.find(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return all[i].library.command(ctx, all[i], what)
 	}
 	return words(text)
 }
@@ -106,8 +154,74 @@ func root() (string, error) {
 	return "", err
 }
 
+// jars makes a library's find of what finds its jars.
+func jars(find func(ctx context.Context) (foreign.Jars, error)) func(context.Context) (version, what string, err error) {
+	return func(ctx context.Context) (version, what string, err error) {
+		found, err := find(ctx)
+		return found.Version, found.ClassPath, err
+	}
+}
+
+// fetchedCurator finds Curator where internal/matrix has it, too, and fetches it by Maven.
+func fetchedCurator(ctx context.Context) (foreign.Jars, error) {
+	root, err := root()
+	if err != nil {
+		return foreign.Jars{}, err
+	}
+	lib, err := foreign.Fetch(ctx, filepath.Join(root, "bin", "matrix", "curator-"+newCurator), foreign.CuratorArtifacts(newCurator)...)
+	if err != nil {
+		return foreign.Jars{}, err
+	}
+	return foreign.In(lib, "curator-recipes")
+}
+
+// inJava returns the command of a contender of stress/contenders/java.
+func inJava(ctx context.Context, k known, jars string) ([]string, error) {
+	jdk, err := foreign.FindJDK()
+	if err != nil {
+		return nil, err
+	}
+	root, err := root()
+	if err != nil {
+		return nil, err
+	}
+	sources, classes := filepath.Join(root, "stress", "contenders", "java"), filepath.Join(root, "bin", "contenders", k.name)
+	if err := jdk.Compile(ctx, jars, classes, filepath.Join(sources, "Protocol.java"), filepath.Join(sources, k.class+".java")); err != nil {
+		return nil, err
+	}
+	return []string{jdk.Java, "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", classes + string(filepath.ListSeparator) + jars, k.class, k.name}, nil
+}
+
+func pythonWithKazoo(ctx context.Context) (version, what string, err error) {
+	python, version, err := foreign.Python(ctx)
+	return version, python, err
+}
+
+// inPython returns the command of the contender of stress/contenders/kazoo.
+func inPython(_ context.Context, k known, python string) ([]string, error) {
+	root, err := root()
+	return []string{python, filepath.Join(root, "stress", "contenders", "kazoo", "contender.py"), k.name}, err
+}
+
+// module returns a find for the version of a module in bench/peers/go.mod.
+func module(name string) func(context.Context) (version, what string, err error) {
+	return func(ctx context.Context) (version, what string, err error) {
+		root, err := root()
+		if err != nil {
+			return "", "", err
+		}
+		list := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Version}}", name)
+		list.Dir, list.Env = filepath.Join(root, "bench", "peers"), append(os.Environ(), "GOWORK=off")
+		out, err := list.Output()
+		if err != nil {
+			return "", "", fmt.Errorf("%v: %w", list, err)
+		}
+		return strings.TrimSpace(string(out)), "", nil
+	}
+}
+
 // inGo returns the command of a contender of bench/peers.
-func inGo(ctx context.Context, name string) ([]string, error) {
+func inGo(ctx context.Context, k known, _ string) ([]string, error) {
 	root, err := root()
 	if err != nil {
 		return nil, err
@@ -115,11 +229,13 @@ func inGo(ctx context.Context, name string) ([]string, error) {
 	program := filepath.Join(root, "bin", "peers")
 	build := exec.CommandContext(ctx, "go", "build", "-o", program, ".")
 	build.Dir = filepath.Join(root, "bench", "peers")
-	return []string{program, "contend", name}, run(build)
+	return []string{program, "contend", k.name}, run(build)
 }
 
-// holdfastRun returns the command for `holdfast run`.
-func holdfastRun(ctx context.Context, _ string) ([]string, error) {
+func ourVersion(context.Context) (version, what string, err error) { return "", "", nil }
+
+// holdfastRun returns the command of the contender of stress/contenders/run, which starts holdfast.
+func holdfastRun(ctx context.Context, _ known, _ string) ([]string, error) {
 	root, err := root()
 	if err != nil {
 		return nil, err
@@ -133,37 +249,6 @@ func holdfastRun(ctx context.Context, _ string) ([]string, error) {
 		}
 	}
 	return []string{contender, program}, nil
-}
-
-// curator returns the command for Apache Curator.
-func curator(ctx context.Context, name string) ([]string, error) {
-	jars, err := foreign.Curator()
-	if err != nil {
-		return nil, err
-	}
-	jdk, err := foreign.FindJDK()
-	if err != nil {
-		return nil, err
-	}
-	root, err := root()
-	if err != nil {
-		return nil, err
-	}
-	classes := filepath.Join(root, "bin", "curator-contender")
-	if err := jdk.Compile(ctx, jars.ClassPath, classes, filepath.Join(root, "stress", "contenders", "curator", "Contender.java")); err != nil {
-		return nil, err
-	}
-	return []string{jdk.Java, "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", classes + string(filepath.ListSeparator) + jars.ClassPath, "Contender", name}, nil
-}
-
-// kazoo returns the command for kazoo.
-func kazoo(ctx context.Context, name string) ([]string, error) {
-	root, err := root()
-	if err != nil {
-		return nil, err
-	}
-	python, _, err := foreign.Python(ctx)
-	return []string{python, filepath.Join(root, "stress", "contenders", "kazoo", "contender.py"), name}, err
 }
 
 // run runs a command. Its error includes the output.

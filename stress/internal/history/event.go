@@ -192,6 +192,7 @@ type Header struct {
 	Seed           uint64   `json:"seed"`
 	Workload       string   `json:"workload"`
 	Contender      string   `json:"contender,omitempty"` // whose locks they are; empty: Holdfast's
+	Library        string   `json:"library,omitempty"`   // of the contender, with its version; empty: unknown
 	Processes      int      `json:"processes"`
 	Goroutines     int      `json:"goroutines"`
 	Locks          []Lock   `json:"locks"`

@@ -59,6 +59,7 @@ type parent struct {
 	interrupted, killed context.Context
 
 	program []string // of the contender, and its arguments; nil if there is none
+	library string   // whose locks it uses, and which version; empty: unknown
 	cluster *cluster.Cluster
 	root    string       // of this run's nodes
 	dir     string       // of the referee's files
@@ -209,7 +210,10 @@ func (p *parent) prepare() (err error) {
 	}
 	if p.options.Contender != "" {
 		p.reporter.Status("building the contender")
-		if p.program, err = contender.Command(p.interrupted, p.options.Contender); err != nil {
+		if p.program, err = contender.Command(p.interrupted, p.options.Contender); err == nil {
+			p.library, err = contender.Library(p.interrupted, p.options.Contender)
+		}
+		if err != nil {
 			return fmt.Errorf("-contender %s: %w", p.options.Contender, err)
 		}
 	}
@@ -259,6 +263,7 @@ func (p *parent) header() history.Header {
 		Seed:           o.Seed,
 		Workload:       o.Kind,
 		Contender:      o.Contender,
+		Library:        p.library,
 		Processes:      o.Processes,
 		Goroutines:     o.Goroutines,
 		Servers:        p.cluster.Tested(),
@@ -293,6 +298,9 @@ func (p *parent) introduce() {
 		fmt.Fprintf(p.stdout, "  servers  %s\n", p.cluster.Describe())
 	}
 	fmt.Fprintf(p.stdout, "  root     %s\n", p.root)
+	if p.library != "" {
+		fmt.Fprintf(p.stdout, "  locks    of %s\n", p.library)
+	}
 	if o.Injects() {
 		fmt.Fprintf(p.stdout, "  faults   %d planned, of %s\n", len(p.trouble.schedule.Injections), figures.Count(len(p.trouble.schedule.Kinds()), "kind"))
 		if left := p.trouble.left(); len(left) > 0 {
