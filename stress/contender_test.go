@@ -15,11 +15,17 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
-// TestOtherLibraries: the harness contends for Curator's, kazoo's and etcd's locks. What it finds is
-// theirs; here the clients have no faults to cope with but killed and stopped processes, on one server.
+// TestOtherLibraries: the harness contends for the locks of Curator, which may have readers, of kazoo
+// and of etcd. What it finds is theirs; here the clients have no faults to cope with but killed and
+// stopped processes, on one server.
 func TestOtherLibraries(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"curator-listening", "kazoo", "etcd"} {
+	for name, flags := range map[string][]string{
+		"curator-listening": {"-duration", "12s"},
+		"curator-rw":        {"-duration", "8s", "-read-ratio", "0.5"},
+		"kazoo":             {"-duration", "12s"},
+		"etcd":              {"-duration", "12s"},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if _, err := contender.Command(t.Context(), name); errors.Is(err, contender.ErrNotInstalled) {
@@ -35,14 +41,16 @@ func TestOtherLibraries(t *testing.T) {
 			} else {
 				servers, address = "-ensemble", "1"
 			}
-			r := runStress(t, []string{
+			r := runStress(t, append(flags,
 				servers, address, "-contender", name, "-nemesis", "kill-worker,pause-worker", "-session-timeout", "2s",
-				"-duration", "12s", "-processes", "3", "-goroutines", "3", "-locks", "2", "-seed", "3",
-			})
+				"-processes", "3", "-goroutines", "3", "-locks", "2", "-seed", "3"))
 			s := r.summary
 			if s.History == nil || s.Contender != name || s.Failures > 0 || s.Leaks > 0 {
 				t.Errorf("the run of %s: %+v\n%s", name, s, r.output)
 				return
+			}
+			if s.ReadWrite && (s.ReadEntries == 0 || s.WriteEntries == 0) {
+				t.Errorf("%d entries of readers, %d of writers\n%s", s.ReadEntries, s.WriteEntries, r.output)
 			}
 			if s.History.Grants < 20 || s.History.FaultCount() == 0 { // on a busy machine there are few
 				t.Errorf("%d grants, %d faults\n%s", s.History.Grants, s.History.FaultCount(), r.output)

@@ -56,6 +56,8 @@ def serve(client, orders):
                 locks[path].acquire()
                 holders[client] = True
                 say("%s granted session=%s" % (client, identity()))
+            elif command != "release":
+                raise NotImplementedError("a Lock has no shared holders")
             else:
                 holders.pop(client, None)
                 locks[path].release()

@@ -123,7 +123,16 @@ func (c *Client) lose(at uint64) {
 
 // Acquire waits for the lock at that path. If ctx ends first, the client is of no further use.
 func (c *Client) Acquire(ctx context.Context, lock string) (*Grant, error) {
-	a, err := c.ask(ctx, "acquire", lock)
+	return c.acquire(ctx, "acquire", lock)
+}
+
+// AcquireShared is Acquire for a shared hold, beside which others may have shared ones.
+func (c *Client) AcquireShared(ctx context.Context, lock string) (*Grant, error) {
+	return c.acquire(ctx, "acquire-shared", lock)
+}
+
+func (c *Client) acquire(ctx context.Context, order, lock string) (*Grant, error) {
+	a, err := c.ask(ctx, order, lock)
 	if err == nil && a.grant == nil {
 		err = fmt.Errorf("%w: it did not say whether it was granted %s", ErrRefused, lock)
 	}

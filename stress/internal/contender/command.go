@@ -22,6 +22,7 @@ var ErrNotInstalled = foreign.ErrNotInstalled
 type known struct {
 	name    string
 	library library
+	shared  bool   // it has shared locks
 	class   string // of its program in Java
 }
 
@@ -54,15 +55,17 @@ const (
 )
 
 var all = append(eachListening(
-	known{"curator", curator, ofCurator},
-	known{"curator-5.9", curator59, ofCurator},
-	known{"write-lock", writeLock, ofWriteLock},
-	known{"kazoo", kazoo, ""},
-	known{"go-zookeeper", goZooKeeper, ""},
-	known{"naive", goZooKeeper, ""},
-	known{"etcd", etcdClient, ""},
-	known{"redsync", redsync, ""},
-), known{"holdfast-run", ours, ""})
+	known{"curator", curator, false, ofCurator},
+	known{"curator-5.9", curator59, false, ofCurator},
+	known{"curator-rw", curator, true, ofCurator},
+	known{"curator-5.9-rw", curator59, true, ofCurator},
+	known{"write-lock", writeLock, false, ofWriteLock},
+	known{"kazoo", kazoo, false, ""},
+	known{"go-zookeeper", goZooKeeper, false, ""},
+	known{"naive", goZooKeeper, false, ""},
+	known{"etcd", etcdClient, false, ""},
+	known{"redsync", redsync, false, ""},
+), known{"holdfast-run", ours, false, ""})
 
 // eachListening returns each contender, and after it the one whose holders listen.
 func eachListening(some ...known) (all []known) {
@@ -80,6 +83,13 @@ func Names() (names []string) {
 		names = append(names, k.name)
 	}
 	return names
+}
+
+// Sharing reports whether the contender may have shared locks: one that the repository has says so,
+// and a command may.
+func Sharing(text string) bool {
+	i := indexOf(text)
+	return i < 0 || all[i].shared
 }
 
 // Library returns the name and the version of the library whose locks those of a contender are, such

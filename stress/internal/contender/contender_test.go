@@ -48,6 +48,8 @@ func contend(as string) int {
 		case lock == "/never":
 		case command == "release":
 			fmt.Println(client, "released")
+		case command == "acquire-shared":
+			fmt.Println(client, "granted token=99")
 		case lock == "/refused":
 			fmt.Println(client, "error no luck today")
 		case strings.HasPrefix(lock, "/say/"):
@@ -126,7 +128,11 @@ func TestGrants(t *testing.T) {
 	if lost.Session != 0x22 || lost.Token != 17 || lost.LostAt() != 1234 || !errors.Is(lost.Err(), manager.ErrLost) {
 		t.Errorf("%+v, %v", lost, lost.Err())
 	}
-	for _, g := range []*Grant{g, lost} {
+	shared, err := p.Client("w2").AcquireShared(ctx, "/a")
+	if err != nil || shared.Token != 99 {
+		t.Fatalf("%v, %+v", err, shared)
+	}
+	for _, g := range []*Grant{g, lost, shared} {
 		if err := g.Release(ctx); err != nil {
 			t.Error(err)
 		}
@@ -219,6 +225,9 @@ func TestCommand(t *testing.T) {
 	}
 	if err := errors.Join(Check("curator"), Check("go version")); err != nil {
 		t.Error(err)
+	}
+	if Sharing("kazoo") || !Sharing("curator-rw") || !Sharing("go version") {
+		t.Error("kazoo's Lock has no shared holders, Curator's read/write lock has, and a command may have")
 	}
 	argv, err := Command(t.Context(), "go  version -m")
 	if err != nil || len(argv) != 3 || !strings.HasSuffix(argv[0], "/go") || argv[2] != "-m" {

@@ -129,7 +129,7 @@ func Parse(args []string, stdout, stderr io.Writer) (Options, error) {
 	flags.Uint64Var(&o.Seed, "seed", 0, "determines what each worker attempts; 0: chosen at random, and printed")
 	flags.StringVar(&o.Kind, "workload", wire.DefaultWorkload, "what the workers contend for: `kind` is one of "+strings.Join(wire.Workloads, ", ")+"; or "+wire.LingerWorkload+", for the default with -linger 300ms")
 	flags.Func("contender", "contend for the locks of another library, by a `program`: "+strings.Join(contender.Names(), ", ")+
-		", which need Java, Python or Go; or a command of your own with its arguments, as one word of the shell, which does as docs/testing.md says under \"Other libraries' locks\". A worker is a client of it. Leave out -workload, -read-ratio, -greedy, -linger and -tenure", func(text string) error {
+		", which need Java, Python or Go; or a command of your own with its arguments, as one word of the shell, which does as docs/testing.md says under \"Other libraries' locks\". A worker is a client of it. -read-ratio is for those that have shared locks, such as curator-rw. Leave out -workload, -greedy, -linger and -tenure", func(text string) error {
 		o.Contender = text
 		return contender.Check(text)
 	})
@@ -302,8 +302,11 @@ func (o Options) check(ranges []func() error) error {
 	for _, wrong := range ranges {
 		faults = append(faults, wrong())
 	}
-	if o.Contender != "" && (o.Kind != wire.DefaultWorkload || o.ReadWrite || o.Greedy || o.Linger != 0 || o.Tenure != 0 || o.SelfTest) {
-		fault("-contender is %s: its workers only take locks and give them up, so leave out -workload, -read-ratio, -greedy, -linger, -tenure and -self-test", o.Contender)
+	if o.Contender != "" && (o.Kind != wire.DefaultWorkload || o.Greedy || o.Linger != 0 || o.Tenure != 0 || o.SelfTest) {
+		fault("-contender is %s: its workers only take locks and give them up, so leave out -workload, -greedy, -linger, -tenure and -self-test", o.Contender)
+	}
+	if o.Contender != "" && o.ReadWrite && !contender.Sharing(o.Contender) {
+		fault("-contender is %s, which has no shared locks, so leave out -read-ratio", o.Contender)
 	}
 	if o.Greedy && o.Think != 0 {
 		fault("-think is %v: with -greedy workers do not pause", o.Think)

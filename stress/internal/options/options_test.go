@@ -120,6 +120,7 @@ func TestParseOptionsRefuses(t *testing.T) {
 		{"-nemesis kill-leader", "-nemesis…kill-leader…-ensemble 3"},
 		{"-nemesis storm", `"storm" is no kind of fault…kill-worker`},
 		{"-contender kazoo -workload mutex", "-contender is kazoo…leave out -workload"},
+		{"-contender kazoo -read-ratio 0.5", "-contender is kazoo, which has no shared locks"},
 		{"-contender kazoo -nemesis revoke", "revoke need Holdfast's locks"},
 		{"-contender etcd", "its locks are in etcd, so say by -ensemble"},
 		{"-contender etcd -ensemble 3 -nemesis isolate-leader", "isolate-leader need servers of ZooKeeper, and not of etcd"},

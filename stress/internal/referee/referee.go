@@ -115,6 +115,10 @@ type Referee struct {
 	// begins when its worker has released it.
 	Alone bool
 
+	// Apart says that each reader is a round of its own, also beside others of its process: they
+	// are those of another library's lock, and do not share what the process has.
+	Apart bool
+
 	mu          sync.Mutex         // protects the fields below; held during calls to the files, which do not block
 	file        *os.File           // the lock's file
 	readersFile *os.File           // nil before the first entry into a read/write lock
@@ -304,8 +308,8 @@ func (r *Referee) judge(id roundID, mode string) error {
 		if other.kind != id.kind && other.token == id.token {
 			continue // a downgrade, or an upgrade
 		}
-		if other.kind != id.kind && reads(other.kind) && reads(id.kind) {
-			continue // a reader beside an upgradable read
+		if (other.kind != id.kind || r.Apart) && reads(other.kind) && reads(id.kind) {
+			continue // a reader beside an upgradable read, or beside another one
 		}
 		select {
 		case <-in.lost:

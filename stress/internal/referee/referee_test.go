@@ -130,6 +130,31 @@ func TestReferee(t *testing.T) {
 	}
 }
 
+// Readers of a process that are apart are several, and no writer may be beside them.
+func TestReadersApart(t *testing.T) {
+	for apart, want := range map[bool]int{true: 2, false: 3} {
+		c := newCourt(t)
+		r := c.process(1)
+		r.Apart = apart
+		var leaves []func() error
+		for i, kind := range []manager.Kind{manager.KindRead, manager.KindRead, manager.KindWrite} {
+			leave, err := r.Enter(kind, uint64(17+i), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			leaves = append(leaves, leave)
+		}
+		for _, leave := range leaves {
+			if err := leave(); err != nil {
+				t.Error(err)
+			}
+		}
+		if kinds := c.kinds(); len(kinds) != want {
+			t.Errorf("apart: %t, saw %q, want %d", apart, kinds, want)
+		}
+	}
+}
+
 func TestViolationNamesBothProcesses(t *testing.T) {
 	c := newCourt(t)
 	a, b := c.process(1), c.process(2)

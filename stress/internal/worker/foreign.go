@@ -82,9 +82,15 @@ func (c *child) openAbroad(p *contender.Program, stderr io.Writer) error {
 		if err != nil {
 			return err
 		}
-		c.locks = append(c.locks, &contended{
-			index: i, lock: noLock{name: v.Name}, referee: r, kind: manager.KindExclusive, recipe: &foreign{program: p, path: path, stderr: stderr, complaints: complaints},
-		})
+		f := foreign{program: p, path: path, stderr: stderr, complaints: complaints}
+		l := &contended{index: i, lock: noLock{name: v.Name}, referee: r, kind: manager.KindExclusive, recipe: f}
+		if v.ReadWrite {
+			r.Apart = true
+			f.shared = true
+			l.kind = manager.KindWrite
+			l.reader = &contended{index: i, lock: l.lock, referee: r, kind: manager.KindRead, recipe: f, writer: l}
+		}
+		c.locks = append(c.locks, l)
 	}
 	for i := range c.settings.Goroutines {
 		c.workers = append(c.workers, &worker{id: i, child: c, plan: plan.New(c.settings, i)})
@@ -97,10 +103,11 @@ func (c *child) foreignSession(n contender.Notice) {
 	c.journal.Write(history.Event{Kind: history.Session, Session: journal.SessionName(int64(n.Session)), Text: n.What}) //nolint:gosec // its bits
 }
 
-// A foreign is a lock of the contender's.
+// A foreign is a lock of the contender's: one for its only holder, or for its shared holders.
 type foreign struct {
 	program    *contender.Program
 	path       string
+	shared     bool
 	stderr     io.Writer
 	complaints *atomic.Int32 // about all locks
 }
@@ -109,7 +116,7 @@ type foreign struct {
 const mostComplaints = 3
 
 // complain shows one of the first errors: a contender that gets no lock at all says why.
-func (f *foreign) complain(worker int, what string, err error) {
+func (f foreign) complain(worker int, what string, err error) {
 	if n := f.complaints.Add(1); n <= mostComplaints {
 		fmt.Fprintf(f.stderr, "client w%d, %s %s: %v\n", worker, what, f.path, err)
 	}
@@ -118,10 +125,15 @@ func (f *foreign) complain(worker int, what string, err error) {
 // step waits for the lock for as long as it takes: many clients know no other way. If the
 // contender has no fencing token, the moment of the grant serves as one. So the register refuses
 // what a holder writes that another one has followed.
-func (f *foreign) step(run, _ context.Context, w *worker, s plan.Step, l *contended) {
+func (f foreign) step(run, _ context.Context, w *worker, s plan.Step, l *contended) {
 	rec := w.asks(l)
+	client := f.program.Client(fmt.Sprintf("w%d", w.id))
+	acquire := client.Acquire
+	if f.shared {
+		acquire = client.AcquireShared
+	}
 	start := time.Now()
-	g, err := f.program.Client(fmt.Sprintf("w%d", w.id)).Acquire(run, f.path)
+	g, err := acquire(run, f.path)
 	if err != nil {
 		rec.Refused(err.Error())
 		switch {
