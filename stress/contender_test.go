@@ -59,7 +59,8 @@ func TestOtherLibraries(t *testing.T) {
 	}
 }
 
-// TestContenderThatExcludesNothing: the judge finds what a program does wrong, and says so.
+// TestContenderThatExcludesNothing: the judge finds what a program does wrong, and says so; of readers
+// and writers, too.
 func TestContenderThatExcludesNothing(t *testing.T) {
 	t.Parallel()
 	program := filepath.Join(t.TempDir(), "always")
@@ -67,7 +68,7 @@ func TestContenderThatExcludesNothing(t *testing.T) {
 echo ready
 while read client command lock; do
 	case $command in
-	acquire) echo "$client granted" ;;
+	acquire*) echo "$client granted" ;;
 	release) echo "$client released" ;;
 	esac
 done
@@ -75,6 +76,17 @@ done
 	if err := os.WriteFile(program, []byte(script), 0o700); err != nil { //nolint:gosec // it is run
 		t.Fatal(err)
 	}
-	r := runStress(t, []string{"-contender", program, "-duration", "3s", "-processes", "2", "-goroutines", "2", "-locks", "1"})
-	r.expect(t, wire.ExitFailure, verdict.Violation, `lock "lock-0" was held twice at`, "To repeat the run: .* -contender "+program)
+	for name, tt := range map[string]struct {
+		flags []string
+		found string
+	}{
+		"exclusive": {nil, `lock "lock-0" was held twice at`},
+		"shared":    {[]string{"-read-ratio", "0.5"}, `lock "lock-0" was held twice at .*(, read, .*, write, |, write, .*, read, )`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := runStress(t, append(tt.flags, "-contender", program, "-duration", "3s", "-processes", "2", "-goroutines", "2", "-locks", "1"))
+			r.expect(t, wire.ExitFailure, verdict.Violation, tt.found, "To repeat the run: .* -contender "+program)
+		})
+	}
 }
