@@ -80,12 +80,13 @@ done
 		flags []string
 		found string
 	}{
-		"exclusive": {nil, `lock "lock-0" was held twice at`},
-		"shared":    {[]string{"-read-ratio", "0.5"}, `lock "lock-0" was held twice at .*(, read, .*, write, |, write, .*, read, )`},
+		"exclusive":  {nil, `lock "lock-0" was held twice at`},
+		"in-process": {[]string{"-processes", "1"}, `lock "lock-0" was held twice at .*by process 0, .*by process 0, `},
+		"shared":     {[]string{"-read-ratio", "0.5"}, `lock "lock-0" was held twice at .*(, read, .*, write, |, write, .*, read, )`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := runStress(t, append(tt.flags, "-contender", program, "-duration", "3s", "-processes", "2", "-goroutines", "2", "-locks", "1"))
+			r := runStress(t, append([]string{"-contender", program, "-duration", "3s", "-processes", "2", "-goroutines", "2", "-locks", "1"}, tt.flags...))
 			r.expect(t, wire.ExitFailure, verdict.Violation, tt.found, "To repeat the run: .* -contender "+program)
 		})
 	}

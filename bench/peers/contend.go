@@ -43,7 +43,7 @@ type system interface {
 
 // contenders connect to the servers of the locks that the stress harness can contend for.
 var contenders = map[string]func(p *contender) (system, error){
-	"go-zookeeper": func(p *contender) (system, error) { return openZooKeeper(p, goZooKeeper.Lock) },
+	"go-zookeeper": func(p *contender) (system, error) { return openZooKeeper(p, carefulLock) },
 	"naive":        func(p *contender) (system, error) { return openZooKeeper(p, naiveLock) },
 	"etcd":         openEtcd,
 	"redsync":      openRedsync,

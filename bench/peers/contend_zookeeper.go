@@ -3,12 +3,16 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"path"
 	"sync"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-go/holdfast/bench/internal/work"
+	"github.com/holdfast-go/holdfast/bench/internal/zkconn"
 )
 
 // lockOf returns the lock at a path.
@@ -16,6 +20,41 @@ type lockOf func(c *zk.Conn, path string) (work.Locker, error)
 
 func naiveLock(c *zk.Conn, dir string) (work.Locker, error) {
 	return naive.Lock(c, path.Join(dir, "lock"))
+}
+
+func carefulLock(c *zk.Conn, dir string) (work.Locker, error) {
+	return &persistentLocker{c: c, dir: dir}, nil
+}
+
+// A persistentLocker is go-zookeeper's Lock with a careful caller. It asks to unlock until ZooKeeper
+// has answered: Unlock gives up when the connection breaks, and the node stays with the session. It
+// uses each Lock once: one whose node has gone with its session counts as locked for ever.
+type persistentLocker struct {
+	c    *zk.Conn
+	dir  string
+	lock *zk.Lock
+}
+
+func (l *persistentLocker) Lock(context.Context) error {
+	l.lock = zk.NewLock(l.c, l.dir, zkconn.OpenACL)
+	return l.lock.Lock()
+}
+
+func (l *persistentLocker) Unlock(ctx context.Context) error {
+	for {
+		err := l.lock.Unlock()
+		switch {
+		case errors.Is(err, zk.ErrNoNode): // an earlier try has deleted it, or the session's end
+			return nil
+		case !errors.Is(err, zk.ErrConnectionClosed) && !errors.Is(err, zk.ErrNoServer):
+			return err
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // onZooKeeper is a session with ZooKeeper. Listening holders take their locks for lost when the

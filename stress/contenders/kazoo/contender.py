@@ -2,7 +2,8 @@
 """kazoo's Lock as a contender of the stress harness, whose protocol docs/testing.md has.
 
 A client is a thread. With the name "kazoo-listening" a holder takes its lock for lost when the
-connection is suspended, as kazoo's documentation advises; with "kazoo" it hears of no loss.
+connection is suspended, as kazoo's documentation advises; with "kazoo" it hears of no loss. With
+"-rw" in the name the locks are kazoo's WriteLock and ReadLock.
 """
 
 import logging
@@ -47,20 +48,21 @@ def changed(state):
 def serve(client, orders):
     """Does what a client is told."""
     locks = {}
+    held = None
     while True:
         _, command, path = orders.get()
         try:
-            if path not in locks:
-                locks[path] = zk.Lock(path, client)
-            if command == "acquire":
-                locks[path].acquire()
+            if command != "release":
+                lock = locks.get((command, path))
+                if lock is None:
+                    lock = locks[command, path] = kinds[command](path, client)
+                lock.acquire()
+                held = lock
                 holders[client] = True
                 say("%s granted session=%s" % (client, identity()))
-            elif command != "release":
-                raise NotImplementedError("a Lock has no shared holders")
             else:
                 holders.pop(client, None)
-                locks[path].release()
+                held.release()
                 say("%s released" % client)
         except Exception as e:  # any: a client's error must not end the program
             say("%s error %r" % (client, e))
@@ -82,4 +84,7 @@ def main():
 
 listening = sys.argv[1].endswith("-listening")
 zk = KazooClient(hosts=sys.argv[2], timeout=int(sys.argv[3]) / 1000)
+kinds = {"acquire": zk.Lock}
+if "-rw" in sys.argv[1]:
+    kinds = {"acquire": zk.WriteLock, "acquire-shared": zk.ReadLock}
 main()

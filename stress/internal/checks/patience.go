@@ -65,12 +65,12 @@ func (c *Patience) bound(sc *scene.Scene, h *request, at int64) int64 {
 		}
 		tenures := tenure * int64(max(sc.Header.Processes, 1)*l.Modes())
 		switch {
-		case h.Mode == history.Mutex:
-			own, stays := h.queue(at)
-			bound += own + stays*(l.Holds(h.Requested, at, h.Hold, false)+tenures)
 		case h.Mode == history.Permit, sc.Header.Contender != "":
 			// Each goroutine queues by itself, behind all others.
 			bound += int64(max(sc.Header.Goroutines, 1)) * (l.Holds(h.Requested, at, h.Hold, true) + tenures)
+		case h.Mode == history.Mutex:
+			own, stays := h.queue(at)
+			bound += own + stays*(l.Holds(h.Requested, at, h.Hold, false)+tenures)
 		default:
 			bound += l.Holds(h.Requested, at, h.Hold, true) + tenures
 		}

@@ -61,6 +61,7 @@ var all = append(eachListening(
 	known{"curator-5.9-rw", curator59, true, ofCurator},
 	known{"write-lock", writeLock, false, ofWriteLock},
 	known{"kazoo", kazoo, false, ""},
+	known{"kazoo-rw", kazoo, true, ""},
 	known{"go-zookeeper", goZooKeeper, false, ""},
 	known{"naive", goZooKeeper, false, ""},
 	known{"etcd", etcdClient, false, ""},

@@ -263,6 +263,9 @@ var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:,=@%+-]+$`)
 func (o Options) HistoryLocks() (all []history.Lock) {
 	for _, v := range o.Venues() {
 		l := history.Lock{Name: v.Name, Mode: history.Exclusive}
+		if o.Contender != "" {
+			l.Mode = history.Mutex // each client has a lock for itself
+		}
 		switch v.Kind {
 		case wire.MutexWorkload:
 			l.Mode = history.Mutex

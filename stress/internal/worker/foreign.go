@@ -83,11 +83,11 @@ func (c *child) openAbroad(p *contender.Program, stderr io.Writer) error {
 			return err
 		}
 		f := foreign{program: p, path: path, stderr: stderr, complaints: complaints}
-		l := &contended{index: i, lock: noLock{name: v.Name}, referee: r, kind: manager.KindExclusive, recipe: f}
+		l := &contended{index: i, lock: noLock{name: v.Name}, referee: r, kind: manager.KindExclusive, mode: history.Mutex, recipe: f}
 		if v.ReadWrite {
 			r.Apart = true
 			f.shared = true
-			l.kind = manager.KindWrite
+			l.kind, l.mode = manager.KindWrite, ""
 			l.reader = &contended{index: i, lock: l.lock, referee: r, kind: manager.KindRead, recipe: f, writer: l}
 		}
 		c.locks = append(c.locks, l)
