@@ -46,6 +46,7 @@ func TestOverlaps(t *testing.T) {
 		"until the process ends":   {[]history.Event{ms(10, granted, 0, 1), ms(15, granted, 1, 1), ms(21, ended, 0, 0), ms(50, release, 1, 1)}, 1, 6},
 		"until the history ends":   {[]history.Event{ms(10, granted, 0, 1), ms(15, granted, 1, 1), ms(35, history.Alive, 2, 0)}, 1, 20},
 		"of one process":           {[]history.Event{ms(10, granted, 0, 1), ms(15, granted, 0, 2), ms(30, release, 0, 1), ms(30, release, 0, 2)}, 0, 0},
+		"of one client's process":  {[]history.Event{ms(10, granted, 0, 1), ms(15, granted, 0, 2), ms(30, release, 0, 1), ms(30, release, 0, 2)}, 1, 15},
 		"of two locks":             {[]history.Event{ms(10, granted, 0, 1), elsewhere, ms(30, release, 0, 1), ms(30, release, 1, 1)}, 0, 0},
 		"another incarnation":      {[]history.Event{ms(10, granted, 0, 1), again, ms(20, ended, 1, 0), ms(30, release, 0, 1), ms(40, history.Alive, 0, 0)}, 1, 15},
 		"while one is stopped":     {[]history.Event{ms(10, granted, 0, 1), pause(12, began, 1, "process 0"), ms(15, granted, 1, 1), pause(40, over, 1, "process 0"), ms(41, lost, 0, 1)}, 0, 0},
@@ -54,7 +55,7 @@ func TestOverlaps(t *testing.T) {
 		"while a third is stopped": {[]history.Event{ms(10, granted, 0, 1), pause(12, began, 1, "process 2"), ms(15, granted, 1, 1), pause(40, over, 1, "process 2"), ms(41, lost, 0, 1)}, 1, 26},
 	} {
 		t.Run(name, func(t *testing.T) {
-			times := newTimes()
+			times := newTimes(name != "of one client's process")
 			for _, e := range tt.events {
 				times.event(e)
 			}
@@ -67,7 +68,7 @@ func TestOverlaps(t *testing.T) {
 
 // TestPace: grants count by whether a fault was active, had just ended, or neither.
 func TestPace(t *testing.T) {
-	times := newTimes()
+	times := newTimes(true)
 	fault := func(at int64, kind history.Kind, number int) history.Event {
 		e := ms(at, kind, history.Harness, 0)
 		e.Fault, e.Text = number, "kill-server"

@@ -14,12 +14,15 @@ import (
 // Times are when workers were inside with locks, as they saw it, and when their processes were
 // stopped. It is counted apart from the judge, who excuses a process that was stopped until a
 // moment after it goes on: here only the time counts in which both of a pair ran.
+//
+// The goroutines of a process share a lock of Holdfast, and clients of another library do not.
 type times struct {
-	open  map[holding]*stay
-	stays map[string][]*stay // by lock
-	stops map[int][]span     // by process
-	began map[int]fault      // by the number of the fault
-	last  int64
+	shared bool
+	open   map[holding]*stay
+	stays  map[string][]*stay // by lock
+	stops  map[int][]span     // by process
+	began  map[int]fault      // by the number of the fault
+	last   int64
 
 	grants  []int64 // when
 	trouble []span  // faults of all kinds
@@ -46,8 +49,8 @@ type fault struct {
 	at      int64
 }
 
-func newTimes() *times {
-	return &times{open: map[holding]*stay{}, stays: map[string][]*stay{}, stops: map[int][]span{}, began: map[int]fault{}, active: map[int]int64{}}
+func newTimes(shared bool) *times {
+	return &times{shared: shared, open: map[holding]*stay{}, stays: map[string][]*stay{}, stops: map[int][]span{}, began: map[int]fault{}, active: map[int]int64{}}
 }
 
 // event takes the next event of a history.
@@ -135,7 +138,7 @@ func (t *times) pace(begin int64) pace {
 	return pace{rate(0), rate(1), rate(2)}
 }
 
-// overlaps returns how many pairs of processes were inside at once, and for how long at most.
+// overlaps returns how many pairs of holders were inside at once, and for how long at most.
 func (t *times) overlaps() (n int, longest time.Duration) {
 	for _, s := range t.open {
 		s.to = t.last
@@ -147,7 +150,7 @@ func (t *times) overlaps() (n int, longest time.Duration) {
 				if b.from >= a.to {
 					continue // a later one may begin earlier than others end
 				}
-				if a.process == b.process {
+				if t.shared && a.process == b.process {
 					continue
 				}
 				if d := t.together(a, b); d >= noticed {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/daemon"
 	"github.com/holdfast-go/holdfast/manager"
+	"github.com/holdfast-go/holdfast/stress/internal/contender"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/nemesis"
 	"github.com/holdfast-go/holdfast/stress/internal/pause"
@@ -193,7 +194,7 @@ const (
 func (t *trouble) gather(target int) {
 	ctx, cancel := context.WithTimeout(context.Background(), gathering)
 	defer cancel()
-	if o := t.parent.options; t.parent.cluster.Others != nil || o.Kind != wire.ElectionWorkload && slices.Contains(wire.RecipeWorkloads, o.Kind) {
+	if o := t.parent.options; contender.BackendOf(o.Contender) != nil || o.Kind != wire.ElectionWorkload && slices.Contains(wire.RecipeWorkloads, o.Kind) {
 		pause.For(ctx, time.Second, nil) // who waits for what is not seen
 		return
 	}
