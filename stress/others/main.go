@@ -35,6 +35,10 @@ import (
 // ours is the name of Holdfast among the clients.
 const ours = "holdfast"
 
+// readers is at the end of the name of a client whose locks have readers as well, before what says
+// that it listens.
+const readers = "-rw"
+
 // faults are those that can happen to any client: to its process, its connection and the servers.
 const faults = "kill-worker,pause-worker,kill-server,kill-leader,pause-server,pause-leader,restart-server,isolate-follower,isolate-leader," +
 	"cut-connection,blackhole-connection,delay-link,swallow-answer"
@@ -56,6 +60,11 @@ type subject struct {
 	seed uint64
 }
 
+// reads reports whether some of the grants are readers'.
+func (c subject) reads() bool {
+	return strings.HasSuffix(strings.TrimSuffix(c.name, "-listening"), readers)
+}
+
 // String names its result, and the directory of its report.
 func (c subject) String() string { return fmt.Sprintf("%s-%d", c.name, c.seed) }
 
@@ -70,7 +79,7 @@ func others() error {
 	var s set
 	flag.DurationVar(&s.duration, "duration", 10*time.Minute, "for how long each client runs")
 	seed := flag.Uint64("seed", 7, "of all runs that name no other")
-	names := flag.String("clients", strings.Join(append([]string{ours, ours + ":11", ours + ":23"}, contender.Names()...), ","), "which clients, with commas between them, each with :SEED if its seed is another")
+	names := flag.String("clients", strings.Join(append([]string{ours, ours + ":11", ours + ":23", ours + readers}, contender.Names()...), ","), "which clients, with commas between them, each with :SEED if its seed is another")
 	kinds := flag.String("nemesis", faults, "which `faults`; a system that lacks one goes without")
 	flag.BoolVar(&s.fresh, "fresh", false, "repeat the runs whose results are there")
 	flag.StringVar(&s.results, "results", filepath.Join("stress", "others", "results"), "the `directory` of the results")
@@ -137,7 +146,10 @@ func (s set) arguments(c subject) []string {
 		"-ensemble", "3", "-nemesis", strings.Join(kinds, ","), "-duration", s.duration.String(), "-seed", strconv.FormatUint(c.seed, 10),
 		"-processes", "4", "-goroutines", "4", "-locks", "4",
 	}
-	if c.name != ours {
+	if c.reads() {
+		args = append(args, "-read-ratio", "0.5")
+	}
+	if c.name != ours && c.name != ours+readers {
 		args = append(args, "-contender", c.name)
 	}
 	return args
@@ -151,7 +163,7 @@ func (s set) measure(ctx context.Context, harness string, c subject) (r row, err
 	if !s.fresh && history.ReadJSON(kept, &r) == nil && r.Command == command {
 		return r, nil
 	}
-	if c.name != ours {
+	if c.name != ours && c.name != ours+readers {
 		if _, err := contender.Command(ctx, c.name); err != nil {
 			return row{}, err
 		}

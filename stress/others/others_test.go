@@ -30,6 +30,8 @@ func TestOverlaps(t *testing.T) {
 	began, over := history.FaultBegan, history.FaultEnded
 	elsewhere := ms(15, granted, 1, 1)
 	elsewhere.Lock = "b"
+	read, alsoRead := ms(10, granted, 0, 1), ms(15, granted, 1, 1)
+	read.Mode, alsoRead.Mode = history.Read, history.Read
 	again := ms(15, granted, 1, 1)
 	again.Incarnation = 1
 	for name, tt := range map[string]struct {
@@ -47,6 +49,8 @@ func TestOverlaps(t *testing.T) {
 		"until the history ends":   {[]history.Event{ms(10, granted, 0, 1), ms(15, granted, 1, 1), ms(35, history.Alive, 2, 0)}, 1, 20},
 		"of one process":           {[]history.Event{ms(10, granted, 0, 1), ms(15, granted, 0, 2), ms(30, release, 0, 1), ms(30, release, 0, 2)}, 0, 0},
 		"of one client's process":  {[]history.Event{ms(10, granted, 0, 1), ms(15, granted, 0, 2), ms(30, release, 0, 1), ms(30, release, 0, 2)}, 1, 15},
+		"of readers":               {[]history.Event{read, alsoRead, ms(30, release, 0, 1), ms(30, release, 1, 1)}, 0, 0},
+		"of a reader":              {[]history.Event{read, ms(15, granted, 1, 1), ms(30, release, 0, 1), ms(30, release, 1, 1)}, 1, 15},
 		"of two locks":             {[]history.Event{ms(10, granted, 0, 1), elsewhere, ms(30, release, 0, 1), ms(30, release, 1, 1)}, 0, 0},
 		"another incarnation":      {[]history.Event{ms(10, granted, 0, 1), again, ms(20, ended, 1, 0), ms(30, release, 0, 1), ms(40, history.Alive, 0, 0)}, 1, 15},
 		"while one is stopped":     {[]history.Event{ms(10, granted, 0, 1), pause(12, began, 1, "process 0"), ms(15, granted, 1, 1), pause(40, over, 1, "process 0"), ms(41, lost, 0, 1)}, 0, 0},

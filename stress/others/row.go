@@ -57,7 +57,7 @@ func rowOf(client, dir string, s summary.Summary) (row, error) {
 			r.Stuck = int(c.Found) //nolint:gosec // it is small
 		}
 	}
-	t := newTimes(client == ours)
+	t := newTimes(client == ours || client == ours+readers)
 	for e, err := range history.All(dir) {
 		if err != nil {
 			return r, err

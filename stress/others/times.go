@@ -39,6 +39,7 @@ type holding struct {
 // A stay is one worker's time inside.
 type stay struct {
 	process, incarnation int
+	reads                bool
 	span
 }
 
@@ -60,7 +61,7 @@ func (t *times) event(e history.Event) {
 	switch e.Kind {
 	case history.Granted:
 		t.grants = append(t.grants, e.At)
-		s := &stay{e.Process, e.Incarnation, span{e.At, 0}}
+		s := &stay{e.Process, e.Incarnation, e.Mode == history.Read, span{e.At, 0}}
 		t.open[h] = s
 		t.stays[e.Lock] = append(t.stays[e.Lock], s)
 	case history.Release, history.Lost:
@@ -150,7 +151,7 @@ func (t *times) overlaps() (n int, longest time.Duration) {
 				if b.from >= a.to {
 					continue // a later one may begin earlier than others end
 				}
-				if t.shared && a.process == b.process {
+				if t.shared && a.process == b.process || a.reads && b.reads {
 					continue
 				}
 				if d := t.together(a, b); d >= noticed {
