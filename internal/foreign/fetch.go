@@ -40,7 +40,13 @@ func Fetch(ctx context.Context, dir string, artifacts ...string) (lib string, er
 		}
 		cmd := exec.CommandContext(ctx, mvn, "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=lib")
 		cmd.Dir = dir
-		return run(cmd)
+		if err := run(cmd); err != nil {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			return fmt.Errorf("%w: fetching %s: %w", ErrNotInstalled, artifacts[0], err) // there is no network, most likely
+		}
+		return nil
 	})
 }
 
