@@ -133,13 +133,13 @@ func TestRow(t *testing.T) {
 		t.Errorf("%v, %+v", err, got)
 	}
 	var b strings.Builder
-	two := row{Client: "etcd", Seed: 7, Servers: "etcd 3.4", Alone: true, Overlaps: 2, Longest: time.Second, LongestAt: 63210 * time.Millisecond, Grants: pace{9, 5, 7}}
+	two := row{Client: "etcd", Seed: 7, Library: "client 3.7", Servers: "etcd 3.4", Alone: true, Overlaps: 2, Longest: time.Second, LongestAt: 63210 * time.Millisecond, Grants: pace{9, 5, 7}}
 	p := page{Duration: time.Minute, Faults: []string{"kill-worker"}, Rows: []row{want, two, {Client: "other", Seed: 7, Servers: "it", Void: "it was"}}, Missing: []string{"x: not here"}}
 	if err := p.write(&b); err != nil {
 		t.Fatal(err)
 	}
 	for _, line := range []string{
-		"| kazoo, seed 9 | ZooKeeper 3.8.0 | 0 | 5, 2, 3 | 4 | 3 | 1 | 14, 0, 0 |", "| etcd | etcd 3.4 | 2, 1 s | – | 0 | – | 0 | 9, 5, 7 |", "| other | it | void: it was | | | | | |",
+		"| kazoo, seed 9 |  | ZooKeeper 3.8.0 | 0 | 5, 2, 3 | 4 | 3 | 1 | 14, 0, 0 |", "| etcd | client 3.7 | etcd 3.4 | 2, 1 s | – | 0 | – | 0 | 9, 5, 7 |", "| other |  | it | void: it was | | | | | |",
 		"- ``: the longest overlap is at 63.2 s, in `bin/others/etcd-7/report/index.html#at-63.2`", "- Not installed here, and left out: x: not here", "- `go run ./stress -x`",
 	} {
 		if !strings.Contains(b.String(), line+"\n") {

@@ -18,6 +18,7 @@ type row struct {
 	Seed    uint64
 	Command string // that repeats the run
 	Servers string // name and version
+	Library string // the client's, name and version; "" for Holdfast
 	Alone   bool   // the servers are not ZooKeeper's: nothing is known of sessions and nodes
 	Void    string // why the run says nothing; empty: it does
 
@@ -40,6 +41,7 @@ func rowOf(client, dir string, s summary.Summary) (row, error) {
 	if err != nil {
 		return r, err
 	}
+	r.Library = h.Library
 	r.Alone = contender.BackendOf(client) != nil
 	if r.Servers = h.ZooKeeper; !r.Alone {
 		r.Servers = "ZooKeeper " + r.Servers
