@@ -21,7 +21,7 @@ type Cluster struct {
 }
 
 // RunCluster starts n servers, and returns when they serve. They run until [Cluster.Stop] is
-// called or ctx ends. The error wraps [ErrNotInstalled] if their program is missing.
+// called or ctx ends. The error wraps [foreign.ErrNotInstalled] if their program is missing.
 func RunCluster(ctx context.Context, k Kind, n int) (*Cluster, error) {
 	all, err := runAll(ctx, k, n)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/holdfast-go/holdfast/internal/foreign"
 	"github.com/holdfast-go/holdfast/internal/realzk"
 )
 
@@ -22,7 +23,7 @@ func start(t *testing.T, k Kind, n int) *Cluster {
 	t.Helper()
 	t.Setenv("TMPDIR", t.TempDir())
 	c, err := RunCluster(t.Context(), k, n)
-	if errors.Is(err, ErrNotInstalled) {
+	if errors.Is(err, foreign.ErrNotInstalled) {
 		realzk.NotRun(t, err.Error())
 	}
 	if err != nil {
@@ -106,7 +107,7 @@ func TestServerThatEnds(t *testing.T) {
 	broken := Redis
 	broken.args = func(string, int, []ports) []string { return []string{"--no-such-option", "1"} }
 	s, err := Run(t.Context(), broken)
-	if errors.Is(err, ErrNotInstalled) {
+	if errors.Is(err, foreign.ErrNotInstalled) {
 		realzk.NotRun(t, err.Error())
 	}
 	if err == nil {

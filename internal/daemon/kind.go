@@ -4,22 +4,20 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
-)
 
-// ErrNotInstalled is wrapped by errors about programs that the machine lacks.
-var ErrNotInstalled = errors.New("not installed")
+	"github.com/holdfast-go/holdfast/internal/foreign"
+)
 
 // A Kind is a kind of server that consists of one program.
 type Kind struct {
 	Name    string // such as "Redis"
-	Program string // such as "redis-server"
+	program string
 
 	install string // Debian's package
 	// args returns arguments for member number me, from 0, with data in dir.
@@ -41,7 +39,7 @@ func local(port int) string { return net.JoinHostPort("127.0.0.1", fmt.Sprint(po
 // Etcd is etcd. It does not force its log to disk, which is not its default: a server that is
 // killed loses nothing by that, while its machine runs.
 var Etcd = Kind{
-	Name: "etcd", Program: "etcd", install: "etcd-server",
+	Name: "etcd", program: "etcd", install: "etcd-server",
 	args: func(dir string, me int, members []ports) []string {
 		var all []string
 		for i, m := range members {
@@ -71,7 +69,7 @@ var RedisDurable = redisWith("--appendonly", "yes", "--appendfsync", "always")
 
 func redisWith(options ...string) Kind {
 	return Kind{
-		Name: "Redis", Program: "redis-server", install: "redis-server",
+		Name: "Redis", program: "redis-server", install: "redis-server",
 		args: func(dir string, me int, members []ports) []string {
 			return append([]string{"--bind", "127.0.0.1", "--port", fmt.Sprint(members[me].client), "--dir", dir}, options...)
 		},
@@ -80,11 +78,18 @@ func redisWith(options ...string) Kind {
 	}
 }
 
+// Installed returns nil if the machine has the program, or an error that wraps
+// [foreign.ErrNotInstalled].
+func (k Kind) Installed(ctx context.Context) error {
+	_, _, err := k.find(ctx)
+	return err
+}
+
 // find returns the path of the program, and its version.
 func (k Kind) find(ctx context.Context) (program, version string, err error) {
-	program, err = exec.LookPath(k.Program)
+	program, err = exec.LookPath(k.program)
 	if err != nil {
-		return "", "", fmt.Errorf("start %s: %w: no %s in the PATH (Debian: apt-get install %s)", k.Name, ErrNotInstalled, k.Program, k.install)
+		return "", "", fmt.Errorf("start %s: %w: no %s in the PATH (Debian: apt-get install %s)", k.Name, foreign.ErrNotInstalled, k.program, k.install)
 	}
 	said, err := exec.CommandContext(ctx, program, "--version").Output()
 	if err != nil {

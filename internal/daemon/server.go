@@ -45,7 +45,7 @@ type run struct {
 const startTimeout = 60 * time.Second
 
 // Run starts a server, and returns when it serves. It runs until [Server.Stop] is called or ctx
-// ends. The error wraps [ErrNotInstalled] if its program is missing.
+// ends. The error wraps [foreign.ErrNotInstalled] if its program is missing.
 func Run(ctx context.Context, k Kind) (*Server, error) {
 	all, err := runAll(ctx, k, 1)
 	if err != nil {
@@ -83,7 +83,7 @@ func tryAll(ctx context.Context, k Kind, program, version string, n int) (all []
 		s := &Server{kind: k, program: program, version: version, me: me, members: members}
 		all = append(all, s)
 		// What earlier processes have left that were killed goes first.
-		if s.dir, err = scratch.New("holdfast-" + k.Program + "-"); err != nil {
+		if s.dir, err = scratch.New("holdfast-" + k.program + "-"); err != nil {
 			return nil, errors.Join(err, stopAll(all))
 		}
 	}

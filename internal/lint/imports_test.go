@@ -109,7 +109,7 @@ const policy = `
 	adapters/internal/demo:   manager zkio/zktest
 
 	# Tools and tests of this repository.
-	internal/daemon:          internal/realzk/child internal/realzk/port internal/realzk/scratch | TESTS internal/realzk
+	internal/daemon:          internal/foreign internal/realzk/child internal/realzk/port internal/realzk/scratch | TESTS internal/realzk
 	internal/realzk:          internal/realzk/child internal/realzk/port internal/realzk/scratch | TESTS
 	internal/realzk/port:     | TESTS
 	internal/realzk/child:    | TESTS

@@ -97,9 +97,6 @@ func startEnsemble(ctx context.Context) (*Server, error) {
 
 func startDaemon(ctx context.Context, k daemon.Kind) (*Server, error) {
 	s, err := daemon.Run(ctx, k)
-	if errors.Is(err, daemon.ErrNotInstalled) {
-		err = fmt.Errorf("%w: %w", ErrNotInstalled, err)
-	}
 	if err != nil {
 		return nil, err
 	}

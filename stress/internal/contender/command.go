@@ -110,6 +110,9 @@ func Library(ctx context.Context, text string) (string, error) {
 func Command(ctx context.Context, text string) ([]string, error) {
 	if i := indexOf(text); i >= 0 {
 		_, what, err := all[i].library.find(ctx)
+		if b := all[i].library.backend; err == nil && b != nil {
+			err = b.Servers.Installed(ctx)
+		}
 		if err != nil {
 			return nil, err
 		}
