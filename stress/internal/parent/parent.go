@@ -364,6 +364,8 @@ func (p *parent) settings(process, incarnation int) wire.Settings {
 	if process == 0 && (incarnation == 0 || p.sabotage != wire.Crashes) {
 		s.Sabotage = p.sabotage
 	}
+	// A helper would put right what a sabotage leaves.
+	s.Sentinel = s.Sentinel && s.Sabotage == ""
 	return s
 }
 
