@@ -129,6 +129,10 @@ mutants: ## break the code in one place after the other, and see the tests notic
 	@go build -o bin/mutants ./internal/mutants
 	@ulimit -v 6000000 2>/dev/null; bin/mutants $(if $(FAULT),-fault '$(FAULT)') $(if $(ONLY),-only '$(ONLY)')
 
+.PHONY: detection
+detection: ## how long some mutants and broken locks stay unnoticed by the stress harness and the simulation; writes docs/testing.md; 2 hours; ONLY=NAME one
+	go run ./internal/mutants -detect $(if $(ONLY),-only '$(ONLY)')
+
 .PHONY: bench-smoke
 bench-smoke: ## run every Go benchmark once, to see that it works
 	@go test -run '^$$' -bench . -benchtime 1x -timeout $(TIMEOUT) $$(go list -f '{{.ImportPath}}|{{.Dir}}' $(PKG) | \

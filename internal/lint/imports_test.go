@@ -124,7 +124,7 @@ const policy = `
 	internal/sim/weave:
 	internal/sim/yield:
 	internal/matrix:          internal/foreign | TESTS
-	internal/mutants:         | TESTS
+	internal/mutants:         internal/figures | TESTS
 	internal/apitext:         | TESTS
 	internal/documents:       | SERVERS manager internal/realzk/child
 	internal/racing:

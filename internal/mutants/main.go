@@ -12,6 +12,7 @@
 //	go run ./internal/mutants -only 'F028-*'     those whose names match
 //	go run ./internal/mutants -check             which do not fit the code any more?
 //	go run ./internal/mutants -build             which fit it, and do not compile?
+//	go run ./internal/mutants -detect            how long do some stay unnoticed?
 //
 // # Mutants
 //
@@ -45,6 +46,19 @@
 // A change of the code may take away lines that a mutant changes. Then the tests
 // of this package fail, and -check says where the lines may have gone. What a patch
 // adds can use a name that the change takes away: -build finds that in minutes.
+//
+// # How long defects stay unnoticed
+//
+// With -detect it measures how long the stress harness runs, and how many seeds the simulation
+// takes, until they notice the mutants in testdata/detection.txt, and the harness its own broken
+// locks: five times each. It appends each measurement to testdata/detection.jsonl, does not
+// repeat one that is there, and writes the table in docs/testing.md. So it can be interrupted. To
+// measure everything anew, remove the file. What is measured is the last commit. All of it takes
+// two hours on two processors that have nothing else to do.
+//
+//	go run ./internal/mutants -detect -by sim           only the simulation; -by stress, only the harness
+//	go run ./internal/mutants -detect -only 'F041-*'    only some of them
+//	go run ./internal/mutants -detect -by table         measure nothing, write the table
 package main
 
 import (
@@ -61,6 +75,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -73,19 +88,23 @@ func main() {
 	fault := flag.String("fault", "", "test only the mutants of these faults, for example F12,F13")
 	only := flag.String("only", "", "test only the mutants of these names, which may be patterns, for example 'F003-*,F004-*'")
 	justCheck := flag.Bool("check", false, "run no tests; print which mutants do not fit the code, and where their lines may have gone")
+	justDetect := flag.Bool("detect", false, "run no tests; measure how long the mutants and broken locks of "+detectionList+" stay unnoticed, and write the table in "+detectionPage)
+	by := flag.String("by", bySim+","+byStress, "with -detect: by what, or \"table\" to measure nothing")
 	justBuild := flag.Bool("build", false, "run no tests; print which mutants do not compile")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		flag.Usage()
 		os.Exit(2)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	list, err := load(testdata)
-	if err == nil {
+	if err == nil && !*justDetect {
 		list, err = choose(list, *fault, *only)
 	}
 	switch {
 	case err != nil:
+	case *justDetect:
+		err = detect(ctx, os.Stdout, list, *only, strings.Split(*by, ","))
 	case *justCheck:
 		err = check(os.Stdout, os.DirFS("."), list)
 	case *justBuild:
@@ -105,12 +124,9 @@ func main() {
 func choose(list []mutant, faults, names string) (chosen []mutant, err error) {
 	for _, m := range list {
 		ofFault := slices.ContainsFunc(strings.Split(faults, ","), func(f string) bool { return slices.Contains(m.faults, f) })
-		named := slices.ContainsFunc(strings.Split(names, ","), func(pattern string) bool {
-			matches, e := path.Match(strings.TrimSuffix(pattern, ".patch"), m.name)
-			err = errors.Join(err, e)
-			return matches
-		})
-		if (faults == "" || ofFault) && (names == "" || named) {
+		named, e := matches(m.name, names)
+		err = errors.Join(err, e)
+		if (faults == "" || ofFault) && named {
 			chosen = append(chosen, m)
 		}
 	}
@@ -118,6 +134,16 @@ func choose(list []mutant, faults, names string) (chosen []mutant, err error) {
 		err = fmt.Errorf("no mutant has the fault %q and the name %q: see %s", faults, names, testdata)
 	}
 	return chosen, err
+}
+
+// matches reports whether the name is one of these, which may be patterns, and of which "" stands
+// for all.
+func matches(name, names string) (is bool, err error) {
+	for pattern := range strings.SplitSeq(names, ",") {
+		matches, e := path.Match(strings.TrimSuffix(pattern, ".patch"), name)
+		is, err = is || matches, errors.Join(err, e)
+	}
+	return is || names == "", err
 }
 
 // A tester runs tests of a package of the module, with the files of the overlay in
