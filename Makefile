@@ -64,7 +64,7 @@ stress-ci: bin/stress ## the same with some of the faults, in half a minute
 
 .PHONY: others
 others: ## the locks of other libraries under the same faults, 10 minutes each; writes docs/others.md
-	go run ./stress/others -duration $(or $(filter-out 15s,$(DURATION)),10m) -out docs/others.md
+	go run ./stress/others -duration $(or $(filter-out 15s,$(DURATION)),10m) -at-a-time 3 -out docs/others.md
 
 .PHONY: self-test
 self-test: bin/stress ## run the stress harness against locks that are broken on purpose: it must catch each

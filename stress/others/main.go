@@ -25,6 +25,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/stress/internal/contender"
@@ -48,6 +49,7 @@ type set struct {
 	duration time.Duration
 	clients  []subject
 	faults   []string
+	atATime  int  // runs
 	fresh    bool // repeat the runs whose results are there
 	results  string
 	reports  string
@@ -81,6 +83,7 @@ func others() error {
 	seed := flag.Uint64("seed", 7, "of all runs that name no other")
 	names := flag.String("clients", strings.Join(append([]string{ours, ours + ":11", ours + ":23", ours + readers}, contender.Names()...), ","), "which clients, with commas between them, each with :SEED if its seed is another")
 	kinds := flag.String("nemesis", faults, "which `faults`; a system that lacks one goes without")
+	flag.IntVar(&s.atATime, "at-a-time", 1, "how many `runs` go on at a time; each needs a third of a processor, and more when servers start")
 	flag.BoolVar(&s.fresh, "fresh", false, "repeat the runs whose results are there")
 	flag.StringVar(&s.results, "results", filepath.Join("stress", "others", "results"), "the `directory` of the results")
 	flag.StringVar(&s.reports, "reports", filepath.Join("bin", "others"), "the `directory` of the reports")
@@ -113,16 +116,16 @@ func (s set) run(ctx context.Context) error {
 		return fmt.Errorf("building the harness: %w\n%s", err, out)
 	}
 	p := page{Duration: s.duration, Faults: s.faults}
-	for _, c := range s.clients {
-		r, err := s.measure(ctx, harness, c)
+	rows, errs := s.measureAll(ctx, harness)
+	for i, err := range errs {
 		switch {
 		case errors.Is(err, contender.ErrNotInstalled):
-			p.Missing = append(p.Missing, fmt.Sprintf("%s: %v", c.name, err))
-			continue
+			p.Missing = append(p.Missing, fmt.Sprintf("%s: %v", s.clients[i].name, err))
 		case err != nil:
 			return err
+		default:
+			p.Rows = append(p.Rows, rows[i])
 		}
-		p.Rows = append(p.Rows, r)
 	}
 	var out io.Writer = os.Stdout
 	if s.out != "" {
@@ -134,6 +137,34 @@ func (s set) run(ctx context.Context) error {
 		out = f
 	}
 	return p.write(out)
+}
+
+// measureAll runs all clients, some at a time. After a failure no more begin.
+func (s set) measureAll(ctx context.Context, harness string) ([]row, []error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	rows, errs := make([]row, len(s.clients)), make([]error, len(s.clients))
+	next := make(chan int, len(s.clients))
+	for i := range s.clients {
+		next <- i
+	}
+	close(next)
+	var all sync.WaitGroup
+	for range s.atATime {
+		all.Go(func() {
+			for i := range next {
+				if errs[i] = context.Cause(ctx); errs[i] != nil {
+					continue
+				}
+				rows[i], errs[i] = s.measure(ctx, harness, s.clients[i])
+				if err := errs[i]; err != nil && !errors.Is(err, contender.ErrNotInstalled) {
+					cancel(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	return rows, errs
 }
 
 // arguments returns those of the harness for a client.
