@@ -150,7 +150,7 @@ func (s set) measureAll(ctx context.Context, harness string) ([]row, []error) {
 	}
 	close(next)
 	var all sync.WaitGroup
-	for range s.atATime {
+	for range max(1, s.atATime) {
 		all.Go(func() {
 			for i := range next {
 				if errs[i] = context.Cause(ctx); errs[i] != nil {
