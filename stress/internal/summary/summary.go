@@ -198,7 +198,7 @@ func (s *Summary) Flaws() (all []Flaw) {
 	if s.BrokenRounds > 0 && s.LostHolds == 0 && !s.Faulty {
 		note(verdict.Failed, "%s were told that others had died, and none had", figures.Count(int(s.BrokenRounds), "member"))
 	}
-	if s.ReadWrite && s.ReadRatio < 1 && s.Elapsed >= starvedDuration && s.Tenure >= 0 && !s.Faulty {
+	if s.ReadWrite && s.ReadRatio < 1 && s.Elapsed >= starvedDuration && s.Tenure >= 0 && !s.Faulty && s.Contender == "" {
 		for i, n := range s.ProcessWriteGrants {
 			if n == 0 {
 				note(verdict.Failed, "process %d was never granted a write lock", i)
