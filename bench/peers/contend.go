@@ -38,6 +38,9 @@ type system interface {
 	locker(client, path string) (work.Locker, error)
 	// session returns what has the locks of the process; 0: it has no number.
 	session() uint64
+	// lost reports whether a holder of a lock that was just granted to the client would have been
+	// told of a loss before.
+	lost(client string) bool
 	close()
 }
 
@@ -111,6 +114,9 @@ func (p *contender) do(s system, client, command, path string, locks map[string]
 			p.say("%s granted session=%#x", client, id)
 		} else {
 			p.say("%s granted", client)
+		}
+		if p.listening && s.lost(client) {
+			p.say("%s lost", client)
 		}
 	case "release":
 		p.hold(client, false)

@@ -45,6 +45,17 @@ func (e *onEtcd) locker(client, path string) (work.Locker, error) {
 
 func (*onEtcd) session() uint64 { return 0 }
 
+func (e *onEtcd) lost(client string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	select {
+	case <-e.sessions[client].Done():
+		return true
+	default:
+		return false
+	}
+}
+
 // sessionOf returns the client's session, and begins another one if that is done.
 func (e *onEtcd) sessionOf(client string) (*concurrency.Session, error) {
 	e.mu.Lock()

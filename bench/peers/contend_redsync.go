@@ -43,6 +43,8 @@ func (r *onRedis) locker(client, path string) (work.Locker, error) {
 
 func (*onRedis) session() uint64 { return 0 }
 
+func (*onRedis) lost(string) bool { return false } // Lock fails then
+
 func (r *onRedis) close() {
 	for _, c := range r.clients {
 		_ = c.Close()

@@ -116,6 +116,8 @@ func (z *onZooKeeper) locker(_, dir string) (work.Locker, error) { return z.lock
 
 func (z *onZooKeeper) session() uint64 { return uint64(z.conn.SessionID()) } //nolint:gosec // its bits
 
+func (z *onZooKeeper) lost(string) bool { return z.conn.State() != zk.StateHasSession }
+
 // close closes the session.
 func (z *onZooKeeper) close() {
 	z.conn.Close()

@@ -60,6 +60,8 @@ def serve(client, orders):
                 held = lock
                 holders[client] = True
                 say("%s granted session=%s" % (client, identity()))
+                if listening and zk.state != KazooState.CONNECTED:  # the listener may have come before
+                    say("%s lost at=%d" % (client, time.monotonic_ns()))
             else:
                 holders.pop(client, None)
                 held.release()
