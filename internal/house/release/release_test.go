@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -20,41 +21,61 @@ const (
 	version    = "v0.9.0"
 )
 
-// A user is someone who has nothing of Holdfast but what is released: an empty directory, an
-// empty cache of modules, and a proxy.
+// A user is someone who has nothing of Holdfast but what is released: an empty directory, and
+// a cache of modules that only the users before it have filled, from a proxy.
 type user struct {
 	*testing.T
 	dir string
 	env []string
 }
 
-// newUser releases the modules of the repository, for the test alone. The proxy also has what
-// this machine has downloaded of other modules; what is missing comes from its own proxy.
-func newUser(t *testing.T) user {
+// home is the directory of all users. They share the proxy and the cache of modules: in
+// another directory Go would compile all modules anew.
+var home string
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		var err error
+		if home, err = os.MkdirTemp("", "holdfast-users-"); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer os.RemoveAll(home)
+		return m.Run()
+	}())
+}
+
+// release releases the modules of the repository, for the tests alone. It returns the
+// environment of their users. The proxy also has what this machine has downloaded of other
+// modules; what is missing comes from its own proxy.
+var release = sync.OnceValues(func() (env []string, err error) {
 	all, err := modules(repository)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	released := t.TempDir()
+	released := filepath.Join(home, "proxy")
 	if err := proxy(repository, all, version, released); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	out, err := exec.Command("go", "env", "GOMODCACHE", "GOPROXY").Output()
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	cache, others, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
-	home := t.TempDir()
-	u := user{t, filepath.Join(home, "work"), append(os.Environ(),
+	return append(os.Environ(),
 		"GOPROXY=file://"+released+",file://"+filepath.Join(cache, "cache", "download")+","+others,
 		"GOMODCACHE="+filepath.Join(home, "modules"),
 		"GOBIN="+filepath.Join(home, "bin"),
 		"GOFLAGS=-modcacherw", // so that the directory can be removed
-		"GONOSUMDB="+library+",*", "GOSUMDB=off", "GOWORK=off", "GOTOOLCHAIN=local")}
-	if err := os.Mkdir(u.dir, 0o755); err != nil {
+		"GONOSUMDB="+library+",*", "GOSUMDB=off", "GOWORK=off", "GOTOOLCHAIN=local"), nil
+})
+
+func newUser(t *testing.T) user {
+	env, err := release()
+	if err != nil {
 		t.Fatal(err)
 	}
-	return u
+	return user{t, t.TempDir(), env}
 }
 
 // run runs a command in the user's directory, and returns what it printed.
@@ -109,7 +130,7 @@ func TestNewUser(t *testing.T) {
 	}
 
 	u.run("go", "install", library+"/cmd/holdfast@"+version)
-	holdfast := filepath.Join(filepath.Dir(u.dir), "bin", "holdfast")
+	holdfast := filepath.Join(home, "bin", "holdfast")
 	if got := u.run(holdfast, "version"); !strings.Contains(got, version) {
 		t.Errorf("holdfast version prints %q, without %s", got, version)
 	}
@@ -141,16 +162,18 @@ func TestOtherModules(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	get := []string{"get"}
 	var main strings.Builder
 	fmt.Fprintln(&main, "package main")
 	for _, m := range all {
 		if m.path == library || strings.HasSuffix(m.dir, "/holdfast") || m.dir == "stress" {
 			continue // a program, or part of TestNewUser
 		}
-		u.run("go", "get", m.path+"@"+version)
+		get = append(get, m.path+"@"+version)
 		fmt.Fprintf(&main, "import _ %q\n", m.path)
 	}
 	fmt.Fprintln(&main, "func main() {}")
+	u.run("go", get...)
 	u.write("main.go", main.String())
 	u.run("go", "mod", "tidy")
 	u.run("go", "build", "-o", "user", ".")
