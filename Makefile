@@ -159,27 +159,30 @@ matrix: ## the tests that need a real ZooKeeper, on each release of it and besid
 test-kazoo: bin/holdfast bin/zkserver ## the tests of kazoo, on the embedded server and a real one: do they differ? 2 minutes
 	@.ci/test-kazoo
 
+# For a module of its own. go vet takes the packages as the tests are built, because it has all
+# dependencies compiled. Then go test need not vet again.
+vet-and-test = $(if $(RACE),export CGO_ENABLED=1 &&) go vet $(if $(RACE),-race) ./... && go mod tidy -diff && \
+	go test -vet=off -count=$(COUNT) -timeout $(TIMEOUT) $(if $(RACE),-race) ./...
+
 .PHONY: test-peers
 test-peers: ## test the locks that Holdfast is compared with, a separate module
-	cd bench/peers && go vet ./... && go mod tidy -diff && go test -count=$(COUNT) -timeout $(TIMEOUT) ./...
+	cd bench/peers && $(vet-and-test)
 
 .PHONY: test-plot
 test-plot: ## test the drawing of figures, a separate module
-	cd bench/plot && go vet ./... && go mod tidy -diff && go test -count=$(COUNT) -timeout $(TIMEOUT) ./...
+	cd bench/plot && $(vet-and-test)
 
 # They depend on Holdfast, and Holdfast not on them: each is a separate module.
 EXPORTERS := manager/prom manager/otel manager/debug bench/exporters
 .PHONY: test-exporters
 test-exporters: ## test the exporters of metrics, spans and the page, separate modules; RACE=1
-	@set -e; for module in $(EXPORTERS); do echo "$$module:"; (cd $$module && go vet ./... && go mod tidy -diff && \
-	$(if $(RACE),CGO_ENABLED=1) go test -count=$(COUNT) -timeout $(TIMEOUT) $(if $(RACE),-race) ./...); done
+	@set -e; for module in $(EXPORTERS); do echo "$$module:"; (cd $$module && $(vet-and-test)); done
 
 # Each depends on the library that it is for.
 ADAPTERS := $(patsubst %/go.mod,%,$(wildcard adapters/*/go.mod))
 .PHONY: test-adapters
 test-adapters: ## test the adapters for other libraries, separate modules; RACE=1
-	@set -e; for module in $(ADAPTERS); do echo "$$module:"; (cd $$module && go vet ./... && go mod tidy -diff && \
-	$(if $(RACE),CGO_ENABLED=1) go test -count=$(COUNT) -timeout $(TIMEOUT) $(if $(RACE),-race) ./...); done
+	@set -e; for module in $(ADAPTERS); do echo "$$module:"; (cd $$module && $(vet-and-test)); done
 
 .PHONY: bench-exporters
 bench-exporters: ## measure what the exporters cost an uncontended Lock and Unlock, on a real ZooKeeper
@@ -187,11 +190,11 @@ bench-exporters: ## measure what the exporters cost an uncontended Lock and Unlo
 
 .PHONY: test-fencing
 test-fencing: ## test the resources of docs/fencing.md, a separate module
-	cd examples/fencing && go vet ./... && go mod tidy -diff && go test -count=$(COUNT) -timeout $(TIMEOUT) ./...
+	cd examples/fencing && $(vet-and-test)
 
 .PHONY: test-house
 test-house: ## test the programs of make house and make cross, a separate module
-	cd internal/house && go vet ./... && go mod tidy -diff && go test -count=$(COUNT) -timeout $(TIMEOUT) ./...
+	cd internal/house && $(vet-and-test)
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for TIME
