@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/racing"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
@@ -32,9 +33,13 @@ func TestF369_LinkFailsOneWayThenTheOther(t *testing.T) {
 		"without a node": {false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ends := 0
+			cases, tried, ends := 0, 0, 0
 			for phase := range 16 {
 				for deaf := timeout / 4; deaf < timeout/2; deaf += timeout / 32 {
+					if cases++; !racing.Some(cases) {
+						continue
+					}
+					tried++
 					synctest.Test(t, func(t *testing.T) {
 						e := zktest.NewEnsemble(zktest.EnsembleConfig{Config: zktest.Config{TickTime: tick, Logger: quiet}})
 						t.Cleanup(func() { e.Close() })
@@ -77,8 +82,8 @@ func TestF369_LinkFailsOneWayThenTheOther(t *testing.T) {
 					})
 				}
 			}
-			if ends < 100 {
-				t.Errorf("the leader has ended %d sessions: most should not survive", ends)
+			if ends < tried*4/5 {
+				t.Errorf("the leader has ended %d of %d sessions: most should not survive", ends, tried)
 			}
 		})
 	}

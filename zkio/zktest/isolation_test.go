@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/racing"
 	"github.com/holdfast-go/holdfast/internal/realzk"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
@@ -239,7 +240,7 @@ func TestIsolation(t *testing.T) {
 		t.Run(iso.name, func(t *testing.T) {
 			t.Parallel()
 			lost := 0
-			for seed := range uint64(100) {
+			for seed := range uint64(racing.Fewer(100)) {
 				synctest.Test(t, func(t *testing.T) {
 					rnd := rand.New(rand.NewPCG(seed, 0))
 					e := newEnsemble(t, zktest.EnsembleConfig{Seed: seed, SyncLimit: int(limit / ensembleTick)})
