@@ -115,6 +115,11 @@ RECIPE_SIMS := barrier cron election members queue semaphore shards
 sim-recipes: ## seeded simulations of the recipes; SEEDS=5000 for more than a few
 	go test -count=1 -timeout 1h -run '^TestSim$$' $(addprefix ./recipes/,$(RECIPE_SIMS)) $(if $(filter-out file,$(origin SEEDS)),-args -seeds $(SEEDS))
 
+# The server is the embedded one, so -short, and HOLDFAST_WHOLE for all cases nonetheless.
+.PHONY: faults-recipes
+faults-recipes: ## the recipes' other tests on the embedded server, with a fault at each of their requests
+	HOLDFAST_WHOLE=1 go test -short -count=1 -timeout $(TIMEOUT) -skip '^TestSim$$' $(addprefix ./recipes/,$(RECIPE_SIMS) internal/recipetest)
+
 .PHONY: sim
 sim: bin/sim.test ## SEEDS seeded simulations of processes, faults and schedules; SEED=17 repeats one
 	cd internal/sim && ../../bin/sim.test -test.timeout=1h $(if $(SEED),-test.v -test.run='^TestShow$$' -show-seed=$(SEED),-test.run='^(TestSeeds|TestReplay)$$' -seeds=$(SEEDS) -first=$(FIRST))

@@ -27,18 +27,21 @@ func Fewer(n int) int {
 	return max(n, 1)
 }
 
-// Some reports whether to take the nth of many cases of a test that differ in little: every
-// seventh under the race detector, every fifth with -short, else each. Cases are made by loops
-// inside loops. Since five and seven have no divisor in common with the number of turns of any of
-// them, such a sample meets each value of each loop.
-func Some(n int) bool {
+// Some reports whether to take the nth of many cases of a test that differ in little: of as many
+// as Stride says one. Cases are made by loops inside loops. Since five and seven have no divisor
+// in common with the number of turns of any of them, such a sample meets each value of each loop.
+func Some(n int) bool { return n%Stride() == 0 }
+
+// Stride returns how many steps lead from a case that Some takes to the next one: seven under the
+// race detector, five with -short, else one.
+func Stride() int {
 	switch {
 	case whole:
-		return true
+		return 1
 	case Detector:
-		return n%7 == 0
+		return 7
 	case testing.Short():
-		return n%5 == 0
+		return 5
 	}
-	return true
+	return 1
 }

@@ -84,9 +84,9 @@ func twice(end func()) {
 // Whatever happens between two requests of a process that uses a recipe: its calls return,
 // nothing of it is left, and another process can use the recipe at once.
 func TestEndsBetweenTwoRequests(t *testing.T) {
-	replies := map[string]recipetest.Fault{"lost reply": recipetest.Lost["reply dropped"]}
-	if !testing.Short() {
-		replies["slow reply"] = recipetest.Slow(300 * time.Millisecond)
+	replies := map[string]recipetest.Fault{
+		"lost reply": recipetest.Lost["reply dropped"],
+		"slow reply": recipetest.Slow(300 * time.Millisecond),
 	}
 	faults := recipetest.Then(replies, recipetest.Ends)
 	maps.Copy(faults, replies)

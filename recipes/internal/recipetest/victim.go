@@ -6,10 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/racing"
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
@@ -31,11 +34,13 @@ var ErrTired = errors.New("the caller is tired")
 
 // EachRequest runs test again and again, each time in a bubble of its own: first with a fault at
 // the first request of the victim, then with one at the second, until it makes no more. Test
-// uses a recipe by the victim, calls [Victim.Calm], and checks what has become of it.
+// uses a recipe by the victim, calls [Victim.Calm], and checks what has become of it. Of the
+// requests it may take a sample (see [racing.Stride]), another one for each fault.
 func EachRequest(t *testing.T, faults map[string]Fault, test func(t *testing.T, v *Victim)) {
 	const fewest = 4 // no use of a recipe does with less
-	for name, fault := range faults {
-		for n := 1; ; n++ {
+	for i, name := range slices.Sorted(maps.Keys(faults)) {
+		fault := faults[name]
+		for n := 1 + i%racing.Stride(); ; n += racing.Stride() {
 			struck := false
 			t.Run(fmt.Sprintf("%s/%d", name, n), func(t *testing.T) {
 				Bubble(t, func(t *testing.T, c *Cluster) {
