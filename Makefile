@@ -25,6 +25,9 @@ DEPS    ?= 1
 
 export ALL PKG TESTS COUNT RACE TIMEOUT DEPS
 
+# In CI make lint vets the packages. go test would do it once more for each way to build them.
+VET := $(if $(filter true,$(CI)),-vet=off)
+
 # By default the race detector lets each process sleep for a second at its end.
 export GORACE ?= atexit_sleep_ms=0
 
@@ -96,7 +99,7 @@ race: ## all tests under the race detector; needs a C compiler
 
 .PHONY: 386
 386: ## test for 32 bits what depends on alignment and the size of int
-	GOARCH=386 CGO_ENABLED=0 go test -exec "$(CURDIR)/.ci/exec386" -count=$(COUNT) -timeout $(TIMEOUT) ./state ./futures
+	GOARCH=386 CGO_ENABLED=0 go test $(VET) -exec "$(CURDIR)/.ci/exec386" -count=$(COUNT) -timeout $(TIMEOUT) ./state ./futures
 
 .PHONY: cross
 cross: ## type-check for macOS, Windows and 32 bits, including tests
@@ -113,12 +116,12 @@ RECIPE_SIMS := barrier cron election members queue semaphore shards
 
 .PHONY: sim-recipes
 sim-recipes: ## seeded simulations of the recipes; SEEDS=5000 for more than a few
-	go test -count=1 -timeout 1h -run '^TestSim$$' $(addprefix ./recipes/,$(RECIPE_SIMS)) $(if $(filter-out file,$(origin SEEDS)),-args -seeds $(SEEDS))
+	go test $(VET) -count=1 -timeout 1h -run '^TestSim$$' $(addprefix ./recipes/,$(RECIPE_SIMS)) $(if $(filter-out file,$(origin SEEDS)),-args -seeds $(SEEDS))
 
 # The server is the embedded one, so -short, and HOLDFAST_WHOLE for all cases nonetheless.
 .PHONY: faults-recipes
 faults-recipes: ## the recipes' other tests on the embedded server, with a fault at each of their requests
-	HOLDFAST_WHOLE=1 go test -short -count=1 -timeout $(TIMEOUT) -skip '^TestSim$$' $(addprefix ./recipes/,$(RECIPE_SIMS) internal/recipetest)
+	HOLDFAST_WHOLE=1 go test $(VET) -short -count=1 -timeout $(TIMEOUT) -skip '^TestSim$$' $(addprefix ./recipes/,$(RECIPE_SIMS) internal/recipetest)
 
 .PHONY: sim
 sim: bin/sim.test ## SEEDS seeded simulations of processes, faults and schedules; SEED=17 repeats one
@@ -140,7 +143,7 @@ detection: ## how long some mutants and broken locks stay unnoticed by the stres
 
 .PHONY: bench-smoke
 bench-smoke: ## run every Go benchmark once, to see that it works
-	@go test -run '^$$' -bench . -benchtime 1x -timeout $(TIMEOUT) $$(go list -f '{{.ImportPath}}|{{.Dir}}' $(PKG) | \
+	@go test $(VET) -run '^$$' -bench . -benchtime 1x -timeout $(TIMEOUT) $$(go list -f '{{.ImportPath}}|{{.Dir}}' $(PKG) | \
 		while IFS='|' read -r package dir; do if grep -qs '^func Benchmark' "$$dir"/*_test.go; then echo "$$package"; fi; done)
 
 .PHONY: bench
