@@ -25,9 +25,14 @@ type onEtcd struct {
 	sessions map[string]*concurrency.Session // by the client, whose goroutine alone replaces its own
 }
 
-// openEtcd returns when the servers have answered.
+// openEtcd returns when the servers have answered. The timeouts are etcdctl's. The client's own
+// defaults never give up a connection whose server does not answer. And it takes a new session for
+// alive for a second more than DialTimeout, until the first answer to a keepalive.
 func openEtcd(p *contender) (system, error) {
-	c, err := clientv3.New(clientv3.Config{Endpoints: p.servers, DialTimeout: 30 * time.Second, Logger: zap.NewNop()})
+	c, err := clientv3.New(clientv3.Config{
+		Endpoints: p.servers, Logger: zap.NewNop(),
+		DialTimeout: 2 * time.Second, DialKeepAliveTime: 2 * time.Second, DialKeepAliveTimeout: 6 * time.Second,
+	})
 	if err != nil {
 		return nil, err
 	}
