@@ -35,13 +35,17 @@ type contender struct {
 type system interface {
 	// locker returns the lock at that path for a client, which asks for each once. The goroutine
 	// of that client alone uses it.
-	locker(client, path string) (work.Locker, error)
+	locker(client, path string) (watchedLock, error)
 	// session returns what has the locks of the process; 0: it has no number.
 	session() uint64
-	// lost reports whether a holder of a lock that was just granted to the client would have been
-	// told of a loss before.
-	lost(client string) bool
 	close()
+}
+
+// A watchedLock is one of whose loss the library tells.
+type watchedLock interface {
+	work.Locker
+	// valid reports whether the library has told of no loss since the lock was granted.
+	valid() bool
 }
 
 // contenders connect to the servers of the locks that the stress harness can contend for.
@@ -88,7 +92,7 @@ func contend(args []string, in io.Reader, out io.Writer) error {
 
 // serve does what a client is told.
 func (p *contender) serve(s system, client string, orders <-chan []string) {
-	locks := map[string]work.Locker{}
+	locks := map[string]watchedLock{}
 	for words := range orders {
 		if err := p.do(s, client, words[1], words[2], locks); err != nil {
 			p.say("%s error %s", client, strings.ReplaceAll(err.Error(), "\n", ": "))
@@ -96,7 +100,7 @@ func (p *contender) serve(s system, client string, orders <-chan []string) {
 	}
 }
 
-func (p *contender) do(s system, client, command, path string, locks map[string]work.Locker) (err error) {
+func (p *contender) do(s system, client, command, path string, locks map[string]watchedLock) (err error) {
 	l := locks[path]
 	if l == nil {
 		if l, err = s.locker(client, path); err != nil {
@@ -109,17 +113,9 @@ func (p *contender) do(s system, client, command, path string, locks map[string]
 		if err := l.Lock(context.Background()); err != nil {
 			return err
 		}
-		p.hold(client, true)
-		if id := s.session(); id != 0 {
-			p.say("%s granted session=%#x", client, id)
-		} else {
-			p.say("%s granted", client)
-		}
-		if p.listening && s.lost(client) {
-			p.say("%s lost", client)
-		}
+		p.granted(client, s.session(), l)
 	case "release":
-		p.hold(client, false)
+		p.leaves(client)
 		if err := l.Unlock(context.Background()); err != nil {
 			return err
 		}
@@ -130,12 +126,27 @@ func (p *contender) do(s system, client, command, path string, locks map[string]
 	return nil
 }
 
-func (p *contender) hold(client string, holds bool) {
+// granted says that the client has the lock. What the library has told of a loss meanwhile comes
+// after that: the harness passes over a loss of what no client has.
+func (p *contender) granted(client string, session uint64, l watchedLock) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if delete(p.holders, client); holds {
-		p.holders[client] = true
+	if session != 0 {
+		p.say("%s granted session=%#x", client, session)
+	} else {
+		p.say("%s granted", client)
 	}
+	p.holders[client] = true
+	if p.listening && !l.valid() {
+		p.say("%s lost", client)
+	}
+}
+
+// leaves notes that the client gives up its lock.
+func (p *contender) leaves(client string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.holders, client)
 }
 
 // lose tells the client that it has lost its lock, if it has one.

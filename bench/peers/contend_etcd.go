@@ -10,8 +10,6 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
 	"go.uber.org/zap"
-
-	"github.com/holdfast-go/holdfast/bench/internal/work"
 )
 
 // onEtcd is a connection to etcd. Each client has a lease of its own there, which etcd calls a
@@ -44,22 +42,11 @@ func openEtcd(p *contender) (system, error) {
 	return &onEtcd{contender: p, c: c, sessions: map[string]*concurrency.Session{}}, nil
 }
 
-func (e *onEtcd) locker(client, path string) (work.Locker, error) {
+func (e *onEtcd) locker(client, path string) (watchedLock, error) {
 	return &etcdLock{system: e, client: client, path: path}, nil
 }
 
 func (*onEtcd) session() uint64 { return 0 }
-
-func (e *onEtcd) lost(client string) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	select {
-	case <-e.sessions[client].Done():
-		return true
-	default:
-		return false
-	}
-}
 
 // sessionOf returns the client's session, and begins another one if that is done.
 func (e *onEtcd) sessionOf(client string) (*concurrency.Session, error) {
@@ -100,7 +87,8 @@ func (e *onEtcd) close() {
 type etcdLock struct {
 	system       *onEtcd
 	client, path string
-	mutex        *concurrency.Mutex // of the latest Lock
+	session      *concurrency.Session // of the latest Lock, as is the mutex
+	mutex        *concurrency.Mutex
 }
 
 func (l *etcdLock) Lock(ctx context.Context) error {
@@ -108,8 +96,17 @@ func (l *etcdLock) Lock(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l.mutex = concurrency.NewMutex(s, l.path)
+	l.session, l.mutex = s, concurrency.NewMutex(s, l.path)
 	return l.mutex.Lock(ctx)
+}
+
+func (l *etcdLock) valid() bool {
+	select {
+	case <-l.session.Done():
+		return false
+	default:
+		return true
+	}
 }
 
 func (l *etcdLock) Unlock(ctx context.Context) error { return l.mutex.Unlock(ctx) }

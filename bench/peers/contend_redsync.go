@@ -4,14 +4,13 @@ package main
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-redsync/redsync/v4"
 	redsyncredis "github.com/go-redsync/redsync/v4/redis"
 	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
 	"github.com/redis/go-redis/v9"
-
-	"github.com/holdfast-go/holdfast/bench/internal/work"
 )
 
 // onRedis is the connections to several servers of Redis that know nothing of each other: a lock is
@@ -23,12 +22,13 @@ type onRedis struct {
 	locks     *redsync.Redsync
 }
 
-// openRedsync returns at once: go-redis connects when it must.
+// openRedsync returns at once: go-redis connects when it must. It must mind the ends of contexts, by
+// which redsync goes on without a server that does not answer, as the description of Redlock has it.
 func openRedsync(p *contender) (system, error) {
 	r := &onRedis{contender: p}
 	var pools []redsyncredis.Pool
 	for _, server := range p.servers {
-		c := redis.NewClient(&redis.Options{Addr: server})
+		c := redis.NewClient(&redis.Options{Addr: server, ContextTimeoutEnabled: true})
 		r.clients = append(r.clients, c)
 		pools = append(pools, goredis.NewPool(c))
 	}
@@ -36,14 +36,12 @@ func openRedsync(p *contender) (system, error) {
 	return r, nil
 }
 
-func (r *onRedis) locker(client, path string) (work.Locker, error) {
+func (r *onRedis) locker(client, path string) (watchedLock, error) {
 	m := r.locks.NewMutex(path, redsync.WithExpiry(r.contender.timeout))
 	return &redisLock{system: r, client: client, mutex: m, patient: redsyncLocker{m}}, nil
 }
 
 func (*onRedis) session() uint64 { return 0 }
-
-func (*onRedis) lost(string) bool { return false } // Lock fails then
 
 func (r *onRedis) close() {
 	for _, c := range r.clients {
@@ -57,47 +55,61 @@ type redisLock struct {
 	client  string
 	mutex   *redsync.Mutex
 	patient redsyncLocker // tries again for as long as it takes
-	stop    func()        // ends the extensions of the latest Lock, and joins them
+	over    atomic.Bool   // the time of the latest Lock is
+	stop    func()        // ends the extensions of that, and joins them
 }
 
 func (l *redisLock) Lock(ctx context.Context) error {
 	if err := l.patient.Lock(ctx); err != nil {
 		return err
 	}
+	l.over.Store(false)
+	expiry := time.AfterFunc(time.Until(l.mutex.Until()), func() {
+		l.over.Store(true)
+		l.system.contender.lose(l.client)
+	})
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		l.extend(ctx)
+		l.extend(ctx, expiry)
 	}()
 	l.stop = func() {
+		expiry.Stop()
 		cancel()
 		<-ended
+		expiry.Stop() // the last extension may have started it again
 	}
 	return nil
 }
 
-// extend extends the lock every third of its time, until ctx ends or the lock has.
-func (l *redisLock) extend(ctx context.Context) {
-	tick := time.NewTicker(l.system.contender.timeout / 3)
+func (l *redisLock) valid() bool { return !l.over.Load() }
+
+// third is a third of the time for which a holder has its lock.
+func (l *redisLock) third() time.Duration { return l.system.contender.timeout / 3 }
+
+// extend extends the lock every third of its time, and its expiry with it, until ctx ends. No
+// extension takes longer than that: redsync waits for all servers, also for one that does not answer.
+func (l *redisLock) extend(ctx context.Context, expiry *time.Timer) {
+	tick := time.NewTicker(l.third())
 	defer tick.Stop()
 	for {
-		over := time.NewTimer(time.Until(l.mutex.Until()))
 		select {
 		case <-ctx.Done():
-			over.Stop()
-			return
-		case <-over.C:
-			l.system.contender.lose(l.client)
 			return
 		case <-tick.C:
-			over.Stop()
-			_, _ = l.mutex.ExtendContext(ctx) // Until says whether it has
+			bounded, cancel := context.WithTimeout(ctx, l.third())
+			if ok, _ := l.mutex.ExtendContext(bounded); ok {
+				expiry.Reset(time.Until(l.mutex.Until()))
+			}
+			cancel()
 		}
 	}
 }
 
 func (l *redisLock) Unlock(ctx context.Context) error {
 	l.stop()
+	ctx, cancel := context.WithTimeout(ctx, l.third())
+	defer cancel()
 	return l.patient.Unlock(ctx)
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"path"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -62,6 +63,7 @@ func (l *persistentLocker) Unlock(ctx context.Context) error {
 type onZooKeeper struct {
 	contender *contender
 	conn      *zk.Conn
+	connected atomic.Bool // as the events say
 	lock      lockOf
 	heard     chan struct{} // closed when there are no more events
 }
@@ -93,6 +95,7 @@ func (z *onZooKeeper) hear(events <-chan zk.Event, begin func()) {
 	for e := range events {
 		switch e.State {
 		case zk.StateHasSession:
+			z.connected.Store(true)
 			what := "resumed"
 			if id := z.conn.SessionID(); id != session {
 				session, what = id, "began"
@@ -100,6 +103,7 @@ func (z *onZooKeeper) hear(events <-chan zk.Event, begin func()) {
 			p.say("session %#x %s", uint64(session), what) //nolint:gosec // its bits
 			begin()
 		case zk.StateDisconnected, zk.StateExpired:
+			z.connected.Store(false)
 			p.loseAll()
 			what := "suspended"
 			if e.State == zk.StateExpired {
@@ -112,11 +116,20 @@ func (z *onZooKeeper) hear(events <-chan zk.Event, begin func()) {
 	}
 }
 
-func (z *onZooKeeper) locker(_, dir string) (work.Locker, error) { return z.lock(z.conn, dir) }
+func (z *onZooKeeper) locker(_, dir string) (watchedLock, error) {
+	l, err := z.lock(z.conn, dir)
+	return zooKeeperLock{l, z}, err
+}
+
+// A zooKeeperLock is a client's lock.
+type zooKeeperLock struct {
+	work.Locker
+	system *onZooKeeper
+}
+
+func (l zooKeeperLock) valid() bool { return l.system.connected.Load() }
 
 func (z *onZooKeeper) session() uint64 { return uint64(z.conn.SessionID()) } //nolint:gosec // its bits
-
-func (z *onZooKeeper) lost(string) bool { return z.conn.State() != zk.StateHasSession }
 
 // close closes the session.
 func (z *onZooKeeper) close() {
