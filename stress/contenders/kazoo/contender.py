@@ -15,8 +15,9 @@ import time
 from kazoo.client import KazooClient, KazooState
 
 logging.disable(logging.CRITICAL)
-saying = threading.Lock()
-holders = {}
+saying = threading.RLock()  # also protects holders and connected
+holders = set()
+connected = False
 session = None
 
 
@@ -27,22 +28,39 @@ def say(line):
 
 
 def identity():
-    return hex(zk.client_id[0] & (2**64 - 1))
+    """Returns the session; None: the library is not connected."""
+    known = zk.client_id
+    return known and hex(known[0] & (2**64 - 1))
 
 
 def changed(state):
     """Tells of the session, and of locks that are taken for lost. It must not block."""
-    global session
-    if state == KazooState.CONNECTED:
-        known, session = session, identity()
-        say("session %s %s" % (session, "resumed" if known == session else "began"))
-        return
+    global session, connected
+    with saying:
+        connected = state == KazooState.CONNECTED
+        if connected:
+            known, session = session, identity() or session
+            say("session %s %s" % (session, "resumed" if known == session else "began"))
+            return
+        for client in holders:
+            lost(client)
+        if session is not None:
+            say("session %s %s" % (session, "ended" if state == KazooState.LOST else "suspended"))
+
+
+def lost(client):
     if listening:
-        now = time.monotonic_ns()
-        for client in list(holders):
-            say("%s lost at=%d" % (client, now))
-    if session is not None:
-        say("session %s %s" % (session, "ended" if state == KazooState.LOST else "suspended"))
+        say("%s lost at=%d" % (client, time.monotonic_ns()))
+
+
+def granted(client):
+    """Says that the client has its lock. If the connection is lost by now, it says so, too."""
+    with saying:
+        by = identity()
+        say("%s granted" % client + (" session=%s" % by if by else ""))
+        holders.add(client)
+        if not connected:
+            lost(client)
 
 
 def serve(client, orders):
@@ -56,14 +74,13 @@ def serve(client, orders):
                 lock = locks.get((command, path))
                 if lock is None:
                     lock = locks[command, path] = kinds[command](path, client)
-                lock.acquire()
+                if not lock.acquire():
+                    raise RuntimeError("acquire has returned False")
                 held = lock
-                holders[client] = True
-                say("%s granted session=%s" % (client, identity()))
-                if listening and zk.state != KazooState.CONNECTED:  # the listener may have come before
-                    say("%s lost at=%d" % (client, time.monotonic_ns()))
+                granted(client)
             else:
-                holders.pop(client, None)
+                with saying:
+                    holders.discard(client)
                 held.release()
                 say("%s released" % client)
         except Exception as e:  # any: a client's error must not end the program
