@@ -87,7 +87,7 @@ public final class WriteLockContender {
             if (shared) {
                 throw new UnsupportedOperationException("a WriteLock has no shared holders");
             }
-            turn = turns.computeIfAbsent(path, p -> new ReentrantLock());
+            turn = turns.computeIfAbsent(path, p -> new ReentrantLock(true));
             turn.lock();
             Session by = session;
             CompletableFuture<Object> acquired = new CompletableFuture<>();
@@ -108,7 +108,7 @@ public final class WriteLockContender {
             } catch (Exception e) {
                 try {
                     release();
-                } catch (RuntimeException again) {
+                } catch (Exception again) {
                     e.addSuppressed(again);
                 }
                 throw e;
@@ -132,12 +132,36 @@ public final class WriteLockContender {
 
         /** Closes the lock, too: a watch of its that fires later would have it queue again. */
         @Override
-        public void release() {
+        public void release() throws Exception {
+            String node = held.getId();
             try {
                 held.unlock();
+            } catch (RuntimeException e) {
+                if (!(e.getCause() instanceof KeeperException.ConnectionLossException)) {
+                    throw e;
+                }
+                delete(held.getZookeeper(), node);
             } finally {
                 held.close();
                 turn.unlock();
+            }
+        }
+
+        /**
+         * Deletes a node of which unlock does not know whether it has. It asks until ZooKeeper has
+         * answered: the node would stay with the session, and all would wait for it.
+         */
+        private static void delete(ZooKeeper zooKeeper, String node) throws Exception {
+            while (true) {
+                try {
+                    Thread.sleep(100);
+                    zooKeeper.delete(node, -1);
+                    return;
+                } catch (KeeperException.ConnectionLossException e) {
+                    // once more
+                } catch (KeeperException.NoNodeException | KeeperException.SessionExpiredException e) {
+                    return;
+                }
             }
         }
     }
