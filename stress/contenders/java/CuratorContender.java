@@ -14,15 +14,18 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
 /**
  * Apache Curator's InterProcessMutex as a contender, or its InterProcessReadWriteLock if the name has
  * "-rw" in it. A holder that listens stops when the connection is suspended, as Curator's
- * documentation advises. The retry policy is that of the documentation, too.
+ * documentation advises. The retry policy is that of the documentation, too, and the connection
+ * timeout is no longer than the session's, of which Curator warns.
  */
 public final class CuratorContender {
     private static CuratorFramework curator;
 
     public static void main(String[] args) throws Exception {
+        int timeout = Integer.parseInt(args[2]);
         curator = CuratorFrameworkFactory.builder()
                 .connectString(args[1])
-                .sessionTimeoutMs(Integer.parseInt(args[2]))
+                .sessionTimeoutMs(timeout)
+                .connectionTimeoutMs(Math.min(timeout, 15_000)) // 15 s is the default
                 .retryPolicy(new ExponentialBackoffRetry(1000, 3))
                 .build();
         curator.getConnectionStateListenable().addListener((client, state) -> changed(state));
@@ -37,25 +40,32 @@ public final class CuratorContender {
     }
 
     private static void changed(ConnectionState state) {
-        try {
-            switch (state) {
-                case CONNECTED:
-                case RECONNECTED:
-                    Protocol.connected(session());
-                    break;
-                case SUSPENDED:
-                case LOST:
-                    Protocol.disconnected(state == ConnectionState.LOST);
-                    break;
-                default:
-            }
-        } catch (Exception e) {
-            System.err.println("contender: " + e);
+        switch (state) {
+            case CONNECTED:
+            case RECONNECTED:
+                Protocol.connected(session());
+                break;
+            case SUSPENDED:
+            case LOST:
+                Protocol.disconnected(state == ConnectionState.LOST);
+                break;
+            default:
         }
     }
 
-    private static long session() throws Exception {
-        return curator.getZookeeperClient().getZooKeeper().getSessionId();
+    /**
+     * Returns the session, or 0 if it is unknown. Curator throws here what has failed in the
+     * background, up to ten such failures, and that must not make a failure of a lock that is held.
+     */
+    private static long session() {
+        for (int i = 0; i <= 10; i++) {
+            try {
+                return curator.getZookeeperClient().getZooKeeper().getSessionId();
+            } catch (Exception e) {
+                System.err.println("contender: " + e);
+            }
+        }
+        return 0;
     }
 
     /** A client is a thread, which to Curator is the owner of a lock. */

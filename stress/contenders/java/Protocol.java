@@ -20,7 +20,7 @@ import java.util.function.Supplier;
 final class Protocol {
     /** A client of the library. Only its own thread calls it, and it has one lock at a time. */
     interface Client {
-        /** Waits for the lock at the path, and returns the session that has it. */
+        /** Waits for the lock at the path, and returns the session that has it, or 0 if that is unknown. */
         long acquire(String path, boolean shared) throws Exception;
 
         /** Gives up the lock that the client has. */
@@ -68,13 +68,13 @@ final class Protocol {
                     granted(name, client.acquire(words[2], words[1].equals("acquire-shared")));
                 }
             } catch (Exception e) {
-                say(name + " error " + e);
+                say(name + " error " + e.toString().replace('\n', ' '));
             }
         }
     }
 
     private static synchronized void granted(String client, long by) {
-        say(client + " granted session=0x" + Long.toHexString(by));
+        say(client + " granted" + (by == 0 ? "" : " session=0x" + Long.toHexString(by)));
         holders.add(client);
         if (listening && !connected) {
             say(client + " lost at=" + System.nanoTime());
@@ -85,11 +85,13 @@ final class Protocol {
         holders.remove(client);
     }
 
-    /** Says that the library is connected, by that session. */
+    /** Says that the library is connected, by that session; 0: it is unknown. */
     static synchronized void connected(long id) {
-        say("session 0x" + Long.toHexString(id) + (session == id ? " resumed" : " began"));
-        session = id;
         connected = true;
+        if (id != 0) {
+            say("session 0x" + Long.toHexString(id) + (session == id ? " resumed" : " began"));
+            session = id;
+        }
     }
 
     /** Says that it is not, any more. */
