@@ -70,6 +70,25 @@ func TestOverlaps(t *testing.T) {
 	}
 }
 
+// TestLateWrites: what holders write counts until they have been told of a loss.
+func TestLateWrites(t *testing.T) {
+	times := newTimes(false)
+	onPurpose := ms(50, history.Write, 0, 1)
+	onPurpose.Text = "late"
+	accepted := ms(60, history.Write, 0, 1)
+	accepted.OK = true
+	for _, e := range []history.Event{
+		ms(10, history.Granted, 0, 1), ms(40, history.Write, 0, 1), onPurpose, accepted, ms(70, history.Release, 0, 1),
+		ms(80, history.Granted, 0, 2), ms(90, history.Write, 0, 2), ms(95, history.Lost, 0, 2), ms(96, history.Write, 0, 2),
+		ms(80, history.Granted, 1, 2), ms(99, history.Write, 1, 2),
+	} {
+		times.event(e)
+	}
+	if n := times.lateWrites(); n != 3 {
+		t.Errorf("%d, want 3: at 40, 90 and 99 ms", n)
+	}
+}
+
 // TestPace: grants count by whether a fault was active, had just ended, or neither.
 func TestPace(t *testing.T) {
 	times := newTimes(true)

@@ -64,14 +64,12 @@ func rowOf(client, dir string, s summary.Summary) (row, error) {
 		if err != nil {
 			return r, err
 		}
-		if e.Kind == history.Write && !e.OK && e.Text != "late" { // Holdfast's workers also write too late on purpose
-			r.LateWrites++
-		}
 		t.event(e)
 	}
 	if r.Overlaps, r.Longest = t.overlaps(); r.Overlaps > 0 {
 		r.LongestAt = time.Duration(t.longest - h.Begin)
 	}
+	r.LateWrites = t.lateWrites()
 	r.Grants = t.pace(h.Begin)
 	return r, nil
 }

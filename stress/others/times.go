@@ -24,6 +24,9 @@ type times struct {
 	began  map[int]fault      // by the number of the fault
 	last   int64
 
+	told    map[holding]int64 // when the holder was told of a loss
+	refused []refusal
+
 	grants  []int64 // when
 	trouble []span  // faults of all kinds
 	active  map[int]int64
@@ -45,13 +48,19 @@ type stay struct {
 
 type span struct{ from, to int64 }
 
+// A refusal is a write that the register has refused, at the time of the answer.
+type refusal struct {
+	holding
+	at int64
+}
+
 type fault struct {
 	process int
 	at      int64
 }
 
 func newTimes(shared bool) *times {
-	return &times{shared: shared, open: map[holding]*stay{}, stays: map[string][]*stay{}, stops: map[int][]span{}, began: map[int]fault{}, active: map[int]int64{}}
+	return &times{shared: shared, open: map[holding]*stay{}, stays: map[string][]*stay{}, stops: map[int][]span{}, began: map[int]fault{}, told: map[holding]int64{}, active: map[int]int64{}}
 }
 
 // event takes the next event of a history.
@@ -64,7 +73,14 @@ func (t *times) event(e history.Event) {
 		s := &stay{e.Process, e.Incarnation, e.Mode == history.Read, span{e.At, 0}}
 		t.open[h] = s
 		t.stays[e.Lock] = append(t.stays[e.Lock], s)
+	case history.Write:
+		if !e.OK && e.Text != "late" { // Holdfast's workers also write too late on purpose
+			t.refused = append(t.refused, refusal{h, e.At})
+		}
 	case history.Release, history.Lost:
+		if e.Kind == history.Lost {
+			t.told[h] = e.At
+		}
 		if s := t.open[h]; s != nil {
 			s.to = e.At
 			delete(t.open, h)
@@ -164,6 +180,17 @@ func (t *times) overlaps() (n int, longest time.Duration) {
 		}
 	}
 	return n, longest
+}
+
+// lateWrites returns how many writes were refused of holders that had not been told of a loss. A
+// worker writes once more when it leaves, also if it leaves because it has been told.
+func (t *times) lateWrites() (n int) {
+	for _, w := range t.refused {
+		if at, told := t.told[w.holding]; !told || w.at < at {
+			n++
+		}
+	}
+	return n
 }
 
 // together returns for how long two stays overlap while both processes run.
