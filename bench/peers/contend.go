@@ -50,10 +50,11 @@ type watchedLock interface {
 
 // contenders connect to the servers of the locks that the stress harness can contend for.
 var contenders = map[string]func(p *contender) (system, error){
-	"go-zookeeper": func(p *contender) (system, error) { return openZooKeeper(p, carefulLock) },
-	"naive":        func(p *contender) (system, error) { return openZooKeeper(p, naiveLock) },
-	"etcd":         openEtcd,
-	"redsync":      openRedsync,
+	"go-zookeeper":   func(p *contender) (system, error) { return openZooKeeper(p, carefulLock) },
+	"naive":          func(p *contender) (system, error) { return openZooKeeper(p, naiveLock) },
+	"etcd":           openEtcd,
+	"redsync":        openRedsync,
+	"holdfast-mutex": openHoldfast,
 }
 
 // contend runs a contender until the end of in.

@@ -47,6 +47,7 @@ var (
 	etcdClient  = library{"etcd's client", module("go.etcd.io/etcd/client/v3"), inGo, etcd}
 	redsync     = library{"redsync", module("github.com/go-redsync/redsync/v4"), inGo, redis}
 	ours        = library{"holdfast run", ourVersion, holdfastRun, nil}
+	ourMutex    = library{"Holdfast", ourVersion, inGo, nil}
 )
 
 const (
@@ -66,7 +67,7 @@ var all = append(eachListening(
 	known{"naive", goZooKeeper, false, ""},
 	known{"etcd", etcdClient, false, ""},
 	known{"redsync", redsync, false, ""},
-), known{"holdfast-run", ours, false, ""})
+), known{"holdfast-run", ours, false, ""}, known{"holdfast-mutex", ourMutex, false, ""})
 
 // eachListening returns each contender, and after it the one whose holders listen.
 func eachListening(some ...known) (all []known) {
