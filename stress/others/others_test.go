@@ -128,7 +128,9 @@ func TestRow(t *testing.T) {
 	late.Text = "late"
 	accepted := ms(60, history.Write, 0, 1)
 	accepted.OK = true
-	for _, e := range []history.Event{ms(10, history.Granted, 0, 1), ms(40, history.Write, 0, 1), late, accepted, ms(70, history.Release, 0, 1)} {
+	granted := ms(10, history.Granted, 0, 1)
+	granted.Session = "0x1"
+	for _, e := range []history.Event{granted, ms(40, history.Write, 0, 1), late, accepted, ms(70, history.Release, 0, 1)} {
 		if err := w.Write(e); err != nil {
 			t.Fatal(err)
 		}
@@ -141,7 +143,7 @@ func TestRow(t *testing.T) {
 	}}
 	got, err := rowOf("kazoo", dir, s)
 	want := row{
-		Client: "kazoo", Seed: 9, Command: "go run ./stress -x", Servers: "ZooKeeper 3.8.0", Grants: got.Grants,
+		Client: "kazoo", Seed: 9, Named: true, Command: "go run ./stress -x", Servers: "ZooKeeper 3.8.0", Grants: got.Grants,
 		Told: 5, Late: 2, Never: 3, Stuck: 4, Left: 3, LateWrites: 1,
 	}
 	if err != nil || got != want {

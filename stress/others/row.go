@@ -20,6 +20,7 @@ type row struct {
 	Servers string // name and version
 	Library string // the client's, name and version; "" for Holdfast
 	Alone   bool   // the servers are not ZooKeeper's: nothing is known of sessions and nodes
+	Named   bool   // it says which sessions have its locks; else nothing is known of losses
 	Void    string // why the run says nothing; empty: it does
 
 	Grants     pace
@@ -64,6 +65,7 @@ func rowOf(client, dir string, s summary.Summary) (row, error) {
 		if err != nil {
 			return r, err
 		}
+		r.Named = r.Named || e.Kind == history.Granted && e.Session != ""
 		t.event(e)
 	}
 	if r.Overlaps, r.Longest = t.overlaps(); r.Overlaps > 0 {
