@@ -70,10 +70,19 @@ type onZooKeeper struct {
 
 // openZooKeeper returns when there is a session: the harness waits for so long as it likes.
 func openZooKeeper(p *contender, lock lockOf) (system, error) {
-	conn, events, err := zk.Connect(p.servers, p.timeout, zk.WithLogger(silent{}))
+	// The library drops an event if six others, of the session or of nodes, have not been received:
+	// a loss may be among them. It calls a callback for all.
+	events := make(chan zk.Event, 1024)
+	conn, some, err := zk.Connect(p.servers, p.timeout, zk.WithLogger(silent{}), zk.WithEventCallback(func(e zk.Event) { events <- e }))
 	if err != nil {
 		return nil, err
 	}
+	go func() {
+		defer close(events)
+		for range some { // until there are no more
+			continue
+		}
+	}()
 	z := &onZooKeeper{contender: p, conn: conn, lock: lock, heard: make(chan struct{})}
 	begun := make(chan struct{})
 	go func() {
