@@ -13,7 +13,8 @@ import (
 
 // Times are when workers were inside with locks, as they saw it, and when their processes were
 // stopped. It is counted apart from the judge, who excuses a process that was stopped until a
-// moment after it goes on: here only the time counts in which both of a pair ran.
+// moment after it goes on: here only the time counts in which both of a pair ran, and had for a
+// moment.
 //
 // The goroutines of a process share a lock of Holdfast, and clients of another library do not.
 type times struct {
@@ -63,6 +64,10 @@ func newTimes(shared bool) *times {
 	return &times{shared: shared, open: map[holding]*stay{}, stays: map[string][]*stay{}, stops: map[int][]span{}, began: map[int]fault{}, told: map[holding]int64{}, active: map[int]int64{}}
 }
 
+// awake is how long after a process goes on its threads have run, each once: before that none can
+// know what happened meanwhile.
+const awake = 10 * time.Millisecond
+
 // event takes the next event of a history.
 func (t *times) event(e history.Event) {
 	t.last = max(t.last, e.At)
@@ -104,7 +109,7 @@ func (t *times) event(e history.Event) {
 			delete(t.active, e.Fault)
 		}
 		if f, ok := t.began[e.Fault]; ok {
-			t.stops[f.process] = append(t.stops[f.process], span{f.at, e.At})
+			t.stops[f.process] = append(t.stops[f.process], span{f.at, e.At + int64(awake)})
 			delete(t.began, e.Fault)
 		}
 	}
