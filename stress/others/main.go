@@ -205,7 +205,7 @@ func (s set) measure(ctx context.Context, harness string, c subject) (r row, err
 			return row{}, err
 		}
 	}
-	if err := cmp.Or(os.RemoveAll(dir), os.MkdirAll(dir, 0o750), os.MkdirAll(s.results, 0o750)); err != nil {
+	if err := cmp.Or(os.RemoveAll(dir), os.MkdirAll(dir, 0o750)); err != nil {
 		return row{}, err
 	}
 	fmt.Fprintf(os.Stderr, "%s %s, seed %d: %v\n", time.Now().Format(time.TimeOnly), c.name, c.seed, s.duration)
@@ -226,6 +226,9 @@ func (s set) measure(ctx context.Context, harness string, c subject) (r row, err
 func (s set) keep(c subject, report, command string, sum summary.Summary) (row, error) {
 	sum.Command = command
 	r, err := rowOf(c.name, report, sum)
+	if err == nil {
+		err = os.MkdirAll(s.results, 0o750)
+	}
 	if err != nil {
 		return row{}, err
 	}
