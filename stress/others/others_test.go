@@ -54,9 +54,9 @@ func TestOverlaps(t *testing.T) {
 		"of two locks":             {[]history.Event{ms(10, granted, 0, 1), elsewhere, ms(30, release, 0, 1), ms(30, release, 1, 1)}, 0, 0},
 		"another incarnation":      {[]history.Event{ms(10, granted, 0, 1), again, ms(20, ended, 1, 0), ms(30, release, 0, 1), ms(40, history.Alive, 0, 0)}, 1, 15},
 		"while one is stopped":     {[]history.Event{ms(10, granted, 0, 1), pause(12, began, 1, "process 0"), ms(15, granted, 1, 1), pause(40, over, 1, "process 0"), ms(41, lost, 0, 1)}, 0, 0},
-		"after it was stopped":     {[]history.Event{ms(10, granted, 0, 1), pause(12, began, 1, "process 0"), ms(15, granted, 1, 1), pause(40, over, 1, "process 0"), ms(65, lost, 0, 1)}, 1, 15},
-		"just after that":          {[]history.Event{ms(10, granted, 0, 1), pause(12, began, 1, "process 0"), ms(15, granted, 1, 1), pause(40, over, 1, "process 0"), ms(49, lost, 0, 1)}, 0, 0},
-		"both are stopped":         {[]history.Event{ms(0, granted, 0, 1), ms(0, granted, 1, 1), pause(10, began, 1, "process 0"), pause(20, began, 2, "process 1"), pause(30, over, 1, "process 0"), pause(40, over, 2, "process 1"), ms(60, release, 0, 1)}, 1, 20},
+		"after it was stopped":     {[]history.Event{ms(10, granted, 0, 1), pause(12, began, 1, "process 0"), ms(15, granted, 1, 1), pause(40, over, 1, "process 0"), ms(155, lost, 0, 1)}, 1, 15},
+		"just after that":          {[]history.Event{ms(10, granted, 0, 1), pause(12, began, 1, "process 0"), ms(15, granted, 1, 1), pause(40, over, 1, "process 0"), ms(139, lost, 0, 1)}, 0, 0},
+		"both are stopped":         {[]history.Event{ms(0, granted, 0, 1), ms(0, granted, 1, 1), pause(10, began, 1, "process 0"), pause(20, began, 2, "process 1"), pause(30, over, 1, "process 0"), pause(40, over, 2, "process 1"), ms(150, release, 0, 1)}, 1, 20},
 		"while a third is stopped": {[]history.Event{ms(10, granted, 0, 1), pause(12, began, 1, "process 2"), ms(15, granted, 1, 1), pause(40, over, 1, "process 2"), ms(41, lost, 0, 1)}, 1, 26},
 	} {
 		t.Run(name, func(t *testing.T) {

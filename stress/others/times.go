@@ -64,9 +64,9 @@ func newTimes(shared bool) *times {
 	return &times{shared: shared, open: map[holding]*stay{}, stays: map[string][]*stay{}, stops: map[int][]span{}, began: map[int]fault{}, told: map[holding]int64{}, active: map[int]int64{}}
 }
 
-// awake is how long after a process goes on its threads have run, each once: before that none can
-// know what happened meanwhile.
-const awake = 10 * time.Millisecond
+// awake is how long after a process goes on its threads have run, each a few times: before that none
+// can know what happened meanwhile.
+const awake = 100 * time.Millisecond
 
 // event takes the next event of a history.
 func (t *times) event(e history.Event) {
