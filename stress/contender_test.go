@@ -32,14 +32,14 @@ func TestOtherLibraries(t *testing.T) {
 			} else if err != nil {
 				t.Fatal(err)
 			}
-			servers, address := "-servers", ""
-			if contender.BackendOf(name) != nil {
-				servers, address = "-ensemble", "1"
+			if contender.BackendOf(name) == nil {
+				_, address := newServer(t)
+				flags = append(flags, "-servers", address)
 			} else {
-				_, address = newServer(t)
+				flags = append(flags, "-ensemble", "1")
 			}
 			r := runStress(t, append(flags,
-				servers, address, "-contender", name, "-nemesis", "kill-worker,pause-worker", "-session-timeout", "2s",
+				"-contender", name, "-nemesis", "kill-worker,pause-worker", "-session-timeout", "2s",
 				"-processes", "3", "-goroutines", "3", "-locks", "2", "-seed", "3"))
 			s := r.summary
 			if s.History == nil || s.Contender != name || s.Failures > 0 || s.Leaks > 0 {
