@@ -66,7 +66,8 @@ stress-ci: bin/stress ## the same with some of the faults, in half a minute
 	@$(STRESS_CI) || { status=$$?; test $$status -eq 3 && $(STRESS_CI); }
 
 .PHONY: others
-others: ## the locks of other libraries under the same faults, 10 minutes each; writes docs/others.md
+others: ## the locks of other libraries under the same faults, 10 minutes each; writes docs/others.md; FRESH=1 repeats those that were run
+	$(if $(FRESH),rm -rf stress/others/results bin/others)
 	go run ./stress/others -duration $(or $(filter-out 15s,$(DURATION)),10m) -at-a-time 3 -out docs/others.md
 
 .PHONY: self-test

@@ -7,8 +7,8 @@
 //
 // It is run in the root of the repository. What a run has shown is kept in stress/others/results,
 // and its report in bin/others. A run whose result is there is not repeated, so it may be
-// interrupted, and goes on when it is called again; -fresh repeats all. A client that is not
-// installed is left out, and named.
+// interrupted, and goes on when it is called again: remove both directories to repeat all, as make
+// others FRESH=1 does. A client that is not installed is left out, and named.
 package main
 
 import (
@@ -49,8 +49,7 @@ type set struct {
 	duration time.Duration
 	clients  []subject
 	faults   []string
-	atATime  int  // runs
-	fresh    bool // repeat the runs whose results are there
+	atATime  int // runs
 	results  string
 	reports  string
 	out      string
@@ -84,7 +83,6 @@ func others() error {
 	names := flag.String("clients", strings.Join(append([]string{ours, ours + ":11", ours + ":23", ours + readers}, contender.Names()...), ","), "which clients, with commas between them, each with :SEED if its seed is another")
 	kinds := flag.String("nemesis", faults, "which `faults`; a system that lacks one goes without")
 	flag.IntVar(&s.atATime, "at-a-time", 1, "how many `runs` go on at a time; each needs a third of a processor, and more when servers start")
-	flag.BoolVar(&s.fresh, "fresh", false, "repeat the runs whose results are there")
 	flag.StringVar(&s.results, "results", filepath.Join("stress", "others", "results"), "the `directory` of the results")
 	flag.StringVar(&s.reports, "reports", filepath.Join("bin", "others"), "the `directory` of the reports")
 	flag.StringVar(&s.out, "out", "", "write the page to `file`; empty: to the standard output")
@@ -194,7 +192,6 @@ func (s set) measure(ctx context.Context, harness string, c subject) (r row, err
 	report, result := filepath.Join(dir, "report"), filepath.Join(dir, "summary.json")
 	var sum summary.Summary
 	switch {
-	case s.fresh:
 	case history.ReadJSON(result, &sum) == nil && strings.HasPrefix(sum.Command, command+" "):
 		return s.keep(c, report, command, sum) // it may be counted otherwise now
 	case history.ReadJSON(s.kept(c), &r) == nil && r.Command == command:
