@@ -129,6 +129,9 @@ func startEnsemble(ctx context.Context, o options.Options) (*realzk.Cluster, err
 	return e, nil
 }
 
+// IsEmbedded reports whether the embedded server is under test.
+func (c *Cluster) IsEmbedded() bool { return c.Embedded != nil && c.Others == nil }
+
 // Tested returns the addresses of the servers under test.
 func (c *Cluster) Tested() []string {
 	if c.Others != nil {

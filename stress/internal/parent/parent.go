@@ -292,7 +292,7 @@ func (p *parent) introduce() {
 	o := p.options
 	fmt.Fprintf(p.stdout, "Holdfast stress: %s for %v\n", o.Scale(), o.Duration)
 	fmt.Fprintf(p.stdout, "  seed     %d (determines what each goroutine attempts, not how they interleave)\n", o.Seed)
-	if p.cluster.Embedded != nil && p.cluster.Others == nil {
+	if p.cluster.IsEmbedded() {
 		fmt.Fprintf(p.stdout, "  servers  %s; -servers host:port uses a real ZooKeeper\n", p.cluster.Describe())
 	} else {
 		fmt.Fprintf(p.stdout, "  servers  %s\n", p.cluster.Describe())
@@ -798,7 +798,7 @@ func (p *parent) sumUp() {
 	s := &p.summary
 	o := p.options
 	s.Workload, s.Recorded = o.Workload, p.chronicle != nil
-	s.Servers, s.Embedded = p.cluster.Tested(), p.cluster.Embedded != nil && p.cluster.Others == nil
+	s.Servers, s.Embedded = p.cluster.Tested(), p.cluster.IsEmbedded()
 	s.Planned = o.Duration
 	s.Swallowed = p.cluster.Swallowed()
 	if !p.started.IsZero() {
