@@ -69,7 +69,8 @@ type journal struct {
 // Config.Chroot. If it can reach no
 // server, it goes on trying until ctx ends; its error then names the addresses
 // that it tried and why each failed. ctx bounds Open only, not what the Manager
-// does later.
+// does later. If ctx ends when there is a session, Open closes that before it returns, which
+// takes as long as Close may take.
 //
 // The Manager's goroutines end with Close or Shutdown.
 func Open(ctx context.Context, cfg Config) (*Manager, error) {
@@ -118,17 +119,22 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 	}
 	m.box = newMailbox(m)
 	m.takeovers.init(m)
+	// The end of ctx does not bound this: the server may have made the probe's node, which goes
+	// with the session.
+	giveUp := func() error {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.CloseTimeout)
+		defer cancel()
+		return m.client.Close(closing)
+	}
 	// The client's calls take no ctx: they end when the client is closed.
-	stop := context.AfterFunc(ctx, func() { _ = m.client.Close(ctx) })
+	stop := context.AfterFunc(ctx, func() { _ = giveUp() })
 	err = m.probe(ctx)
 	if !stop() && err == nil {
 		err = ctxerr.Of(ctx)
 	}
 	if err != nil {
 		m.stage.Store(closingDown)
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.CloseTimeout)
-		defer cancel()
-		m.ended(m.client.Close(closing)) // the probe's error is the one that helps
+		m.ended(giveUp()) // waits for the first; the probe's error is the one that helps
 		return nil, &Error{Op: "open", Err: err}
 	}
 	m.wg.Go((*rotation)(m).rotate)

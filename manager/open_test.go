@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/zkio"
+	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
 // dialed makes a manager reach the server at zk1, and no other: each address has an
@@ -112,6 +113,21 @@ func TestOpenGivenUp(t *testing.T) {
 			wantEq(c.t, "sessions are left", len(c.srv.Sessions()), 0)
 		})
 	}
+}
+
+// Open that is given up while its request is not answered closes its session: the node that the
+// server has made goes at once, and not when the session times out.
+func TestF371_OpenGivenUpWithoutAnAnswer(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		swallowed := c.srv.Faults().SwallowReply(zktest.Match{Path: "/holdfast/_c_", Times: 1})
+		ctx, cancel := context.WithTimeoutCause(c.t.Context(), time.Second, errGaveUp)
+		defer cancel()
+		start := time.Now()
+		wantErr(c.t, "open", errOf(Open(ctx, c.config("a"))), errGaveUp)
+		wantEq(c.t, "answers were swallowed", swallowed.Hits(), 1)
+		wantTook(c.t, start, time.Second, time.Second+moment)
+		wantEq(c.t, "sessions are left", len(c.srv.Sessions()), 0)
+	})
 }
 
 // Open returns at once what the server refuses for good.
