@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 )
 
 // CuratorArtifacts are what Maven calls a release of Curator, and the logging that discards
@@ -50,9 +51,14 @@ func Fetch(ctx context.Context, dir string, artifacts ...string) (lib string, er
 	})
 }
 
+// installing is held by Once: goroutines may want the same release.
+var installing sync.Mutex
+
 // Once calls install, which fills the directory, unless it has done so before. What an install left
-// that failed is removed.
+// that failed is removed. One install goes on at a time in a process.
 func Once(dir string, install func() error) error {
+	installing.Lock()
+	defer installing.Unlock()
 	complete := filepath.Join(dir, "complete")
 	if _, err := os.Stat(complete); !errors.Is(err, fs.ErrNotExist) {
 		return err
