@@ -136,7 +136,8 @@ func TestF370_ResumedAtTheLastMoment(t *testing.T) {
 					trial(due - before)
 				}
 			}
-			if proved < tried/2 || ended < tried/20 {
+			// One in twenty ends at the least: none need be in a sample.
+			if proved < tried/2 || tried == cases && ended < cases/20 {
 				t.Errorf("of %d sessions that were resumed and written in %d ended: want some of many, of %d", proved, ended, tried)
 			}
 		})
