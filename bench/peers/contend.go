@@ -27,7 +27,7 @@ type contender struct {
 	saying sync.Mutex // protects out, and held by a write of a line
 	out    io.Writer
 
-	mu      sync.Mutex // protects holders
+	mu      sync.Mutex // protects holders, and keeps what is said of grants and losses in order
 	holders map[string]bool
 }
 
