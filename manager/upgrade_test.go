@@ -15,6 +15,7 @@ import (
 // An upgrading is a call of Hold.Upgrade under way.
 type upgrading struct {
 	c      *cluster
+	h      Hold
 	cancel context.CancelFunc
 	result *futures.Future[struct{}]
 }
@@ -26,7 +27,7 @@ func (c *cluster) upgrade(h Hold) upgrading {
 	var p futures.Promise[struct{}]
 	go func() { p.Settle(struct{}{}, h.Upgrade(ctx)) }()
 	synctest.Wait()
-	return upgrading{c, cancel, p.Future()}
+	return upgrading{c, h, cancel, p.Future()}
 }
 
 // waits checks that the upgrade is not done once nothing moves any more.
