@@ -376,6 +376,7 @@ func TestF367_TooManyLocks(t *testing.T) {
 		refused := exclusive(c.t, m, "jobs")
 		_, err := refused.Lock(c.t.Context())
 		wantErr(c.t, "one too many", err, zkio.ErrTooManyNodes)
+		synctest.Wait()
 		wantState(c.t, refused, state.Free, 0)
 		mustRelease(c.t, mustLock(c.t, exclusive(c.t, m, "job1"))) // it is held already
 		mustRelease(c.t, holds[0])
