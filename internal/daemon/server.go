@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -30,15 +29,8 @@ type Server struct {
 	me      int
 	members []ports
 
-	mu  sync.Mutex // serializes starting, signalling and killing the process
-	run *run       // protected by mu; the latest, which may have ended; nil: none
-}
-
-// A run is a process of a server, from its start to its end.
-type run struct {
-	process *os.Process
-	ended   chan struct{} // closed when the process has been reaped
-	err     error         // why; written before ended is closed, read after
+	mu  sync.Mutex     // serializes starting, signalling and killing the process
+	run *child.Running // protected by mu; the latest, which may have ended; nil: none
 }
 
 // startTimeout bounds the wait for a server to serve.
@@ -148,13 +140,9 @@ func (s *Server) Kill() error {
 
 // kill is Kill. The caller holds s.mu.
 func (s *Server) kill() error {
-	if s.run == nil {
-		return nil
-	}
-	if err := s.run.process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	if err := s.run.Kill(); err != nil {
 		return fmt.Errorf("kill %s at %s: %w", s.kind.Name, s.Addr(), err)
 	}
-	<-s.run.ended
 	return nil
 }
 
@@ -172,7 +160,7 @@ func (s *Server) Resume() error {
 func (s *Server) signal(what string, send func(*os.Process) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := send(s.run.process); err != nil {
+	if err := send(s.run.Process); err != nil {
 		return fmt.Errorf("%s %s at %s: %w", what, s.kind.Name, s.Addr(), err)
 	}
 	return nil
@@ -206,33 +194,15 @@ func (s *Server) Stop() error {
 
 // launch starts a process, and waits until it serves. The caller holds s.mu.
 func (s *Server) launch(ctx context.Context) error {
-	log, err := os.OpenFile(filepath.Join(s.dir.Path(), "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	defer log.Close() // the process has a copy of the descriptor
-	said, err := log.Seek(0, io.SeekEnd)
-	if err != nil {
-		return err
-	}
 	cmd := exec.Command(s.program, s.kind.args(s.dir.Path(), s.me, s.members)...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir.Path(), log, log
-	starter := child.NewStarter()
-	if err := starter.Start(cmd); err != nil {
-		starter.Close()
+	cmd.Dir = s.dir.Path()
+	run, err := child.Run(cmd, filepath.Join(s.dir.Path(), "log"))
+	if err != nil {
 		return err
 	}
-	r := &run{process: cmd.Process, ended: make(chan struct{})}
-	go func() { // kill joins it
-		defer close(r.ended)
-		r.err = fmt.Errorf("it exited: %w", cmd.Wait())
-		starter.Close()
-	}()
-	s.run = r
+	s.run = run
 	if err := s.await(ctx); err != nil {
-		text, _ := os.ReadFile(log.Name()) // which is empty if unreadable
-		lines := bytes.Split(bytes.TrimSpace(text[min(int(said), len(text)):]), []byte("\n"))
-		return fmt.Errorf("%w\nits log ends with:\n%s", err, bytes.Join(lines[max(0, len(lines)-20):], []byte("\n")))
+		return fmt.Errorf("%w\nits log ends with:\n%s", err, run.Said(20))
 	}
 	return nil
 }
@@ -246,8 +216,8 @@ func (s *Server) await(ctx context.Context) error {
 	for {
 		err := s.serves(ctx)
 		select {
-		case <-s.run.ended: // if a server answered, it was another one
-			return s.run.err
+		case <-s.run.Exited(): // if a server answered, it was another one
+			return s.run.Err()
 		case <-ctx.Done():
 			return errors.Join(context.Cause(ctx), err)
 		case <-poll.C:

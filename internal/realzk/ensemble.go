@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/realzk/child"
 )
 
 // An Ensemble is a [Cluster] for one test. Its methods block, fail the test on error, and
@@ -43,7 +45,7 @@ func StartEnsemble(tb testing.TB, n int, opts ...Option) *Ensemble {
 		}
 		if tb.Failed() {
 			for _, p := range c.members {
-				tb.Logf("the log of server %d, ZooKeeper at %s, ends with:\n%s", p.ID(), p.Addr(), logSince(p.LogFile(), 0, 100))
+				tb.Logf("the log of server %d, ZooKeeper at %s, ends with:\n%s", p.ID(), p.Addr(), child.LogSince(p.LogFile(), 0, 100))
 			}
 		}
 	})

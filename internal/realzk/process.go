@@ -3,7 +3,6 @@
 package realzk
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -31,8 +30,8 @@ type Process struct {
 	temp *scratch.Dir // which Stop removes, or nil
 	port int
 
-	mu  sync.Mutex // serializes starting, signalling and killing the JVM
-	jvm *jvm       // protected by mu; the latest, which may have exited
+	mu  sync.Mutex     // serializes starting, signalling and killing the JVM
+	jvm *child.Running // protected by mu; the latest, which may have exited; nil: none
 }
 
 // scratchPrefix begins the names of temporary directories of servers.
@@ -114,7 +113,7 @@ func (p *Process) LogFile() string { return logFile(p.dir) }
 func (p *Process) PID() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.jvm.pid
+	return p.jvm.Process.Pid
 }
 
 // Pause stops the server by SIGSTOP, like a long pause of a virtual machine or of the
@@ -124,7 +123,7 @@ func (p *Process) PID() int {
 func (p *Process) Pause() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := child.Pause(p.jvm.proc); err != nil {
+	if err := child.Pause(p.jvm.Process); err != nil {
 		return fmt.Errorf("realzk: pause ZooKeeper at %s: %w", p.Addr(), err)
 	}
 	return nil
@@ -135,7 +134,7 @@ func (p *Process) Pause() error {
 func (p *Process) Resume() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := child.Resume(p.jvm.proc); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	if err := child.Resume(p.jvm.Process); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("realzk: resume ZooKeeper at %s: %w", p.Addr(), err)
 	}
 	return nil
@@ -147,7 +146,7 @@ func (p *Process) Resume() error {
 func (p *Process) StallLog() (resume func() error, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	resume, err = child.Stall(p.jvm.pid, "SyncThread:")
+	resume, err = child.Stall(p.jvm.Process.Pid, "SyncThread:")
 	if err != nil {
 		return nil, fmt.Errorf("realzk: stall the log of ZooKeeper at %s: %w", p.Addr(), err)
 	}
@@ -164,7 +163,7 @@ func (p *Process) Kill() error {
 }
 
 func (p *Process) kill() error {
-	if err := p.jvm.kill(); err != nil {
+	if err := p.jvm.Kill(); err != nil {
 		return fmt.Errorf("realzk: kill ZooKeeper at %s: %w", p.Addr(), err)
 	}
 	return nil
@@ -219,21 +218,10 @@ func (p *Process) launch(ctx context.Context) error {
 			return fmt.Errorf("realzk: configure ZooKeeper: %w", err)
 		}
 	}
-	log, err := os.OpenFile(p.LogFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return fmt.Errorf("realzk: open ZooKeeper's log: %w", err)
-	}
-	defer log.Close() // the JVM has a copy of the descriptor
-	said, err := log.Seek(0, io.SeekEnd)
-	if err != nil {
-		return fmt.Errorf("realzk: open ZooKeeper's log: %w", err)
-	}
-
 	cmd := exec.Command(p.in.Java, p.cfg.javaArgs(p.in, p.dir)...)
 	cmd.Dir = p.dir // where a JVM that crashes leaves its report
-	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = sysProcAttr(p.cfg.ownGroup)
-	jvm, err := startJVM(cmd)
+	jvm, err := child.Run(cmd, p.LogFile())
 	if err != nil {
 		return fmt.Errorf("realzk: start ZooKeeper with %s: %w", p.in.Java, err)
 	}
@@ -243,7 +231,7 @@ func (p *Process) launch(ctx context.Context) error {
 	defer cancel()
 	if err := p.awaitServing(ctx); err != nil {
 		err = errors.Join(err, p.kill())
-		text := logSince(p.LogFile(), said, 50)
+		text := jvm.Said(50)
 		if strings.Contains(text, "BindException") || strings.Contains(text, "Address already in use") {
 			err = errors.Join(errPortTaken, err)
 		}
@@ -276,8 +264,8 @@ func (p *Process) awaitServing(ctx context.Context) error {
 			patience = min(2*patience, 5*time.Second)
 		}
 		select {
-		case <-p.jvm.exited:
-			return fmt.Errorf("it exited: %w", p.jvm.err)
+		case <-p.jvm.Exited():
+			return p.jvm.Err()
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-poll.C:
@@ -310,22 +298,4 @@ func ask(ctx context.Context, patience time.Duration, addr, word string) (string
 		return "", fmt.Errorf("realzk: read the answer to %q from ZooKeeper: %w", word, err)
 	}
 	return string(answer), nil
-}
-
-// logSince returns the last n lines of a log after offset.
-func logSince(path string, offset int64, n int) string {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return err.Error()
-	}
-	if offset < int64(len(data)) {
-		data = data[offset:]
-	} else {
-		data = nil
-	}
-	lines := bytes.Split(bytes.TrimRight(data, "\n"), []byte("\n"))
-	if len(lines) > n {
-		lines = lines[len(lines)-n:]
-	}
-	return string(bytes.Join(lines, []byte("\n")))
 }

@@ -44,7 +44,7 @@ func Start(tb testing.TB, opts ...Option) *Server {
 			tb.Error(err)
 		}
 		if tb.Failed() {
-			tb.Logf("the log of ZooKeeper at %s ends with:\n%s", p.Addr(), logSince(p.LogFile(), 0, 200))
+			tb.Logf("the log of ZooKeeper at %s ends with:\n%s", p.Addr(), child.LogSince(p.LogFile(), 0, 200))
 		}
 	})
 	return &Server{p: p, tb: tb}
@@ -79,7 +79,7 @@ func Shared(tb testing.TB) *Server {
 	}
 	tb.Cleanup(func() {
 		if tb.Failed() {
-			tb.Logf("the log of the shared ZooKeeper at %s during the test:\n%s", p.Addr(), logSince(p.LogFile(), from, 200))
+			tb.Logf("the log of the shared ZooKeeper at %s during the test:\n%s", p.Addr(), child.LogSince(p.LogFile(), from, 200))
 		}
 	})
 	return &Server{p: p, tb: tb, shared: true}

@@ -171,7 +171,7 @@ func TestRunForCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	cancel() // stops the server, as Stop does
-	<-p.jvm.exited
+	<-p.jvm.Exited()
 	if err := p.Stop(); err != nil {
 		t.Error(err)
 	}
