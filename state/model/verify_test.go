@@ -3,6 +3,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -78,7 +79,7 @@ func TestSetsAndModels(t *testing.T) {
 		}
 	}
 	searched := map[string]bool{}
-	for _, s := range wrong() {
+	for _, s := range slices.Concat(wrong(), naive()) {
 		searched[s.defs[0]] = true
 	}
 	for _, model := range []string{"rounds.pml", "lock.pml"} {
