@@ -95,7 +95,7 @@ test-short: ## the tests that need no real ZooKeeper, of the long ones samples; 
 	echo "skipped: $$(grep -c . "$$left") tests that need a real ZooKeeper (make test runs them)"; exit $$status
 
 .PHONY: race
-race: ## all tests under the race detector; needs a C compiler
+race: ## all tests, under the race detector where goroutines meet; needs a C compiler
 	@$(MAKE) --no-print-directory test RACE=1
 
 .PHONY: 386
