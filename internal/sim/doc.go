@@ -10,7 +10,7 @@
 // atomic operations of another. There, the same seed always gives the same
 // simulation, step by step:
 //
-//	make sim SEEDS=1000   1,000 seeds, each in a process of its own
+//	make sim SEEDS=1000   1,000 seeds, from 501 on, each in a process of its own
 //	make sim SEED=17      seed 17 again, with a log of what happened
 //
 // `go test ./internal/sim` simulates some seeds without weaving. The plan of each
