@@ -4,5 +4,6 @@
 // that ends: on Linux the kernel kills them with it, even if they are stopped. Elsewhere
 // they outlive a process that was killed.
 //
-// It also pauses and resumes processes, and can give them a clock of another origin.
+// It also runs servers until they are killed, pauses and resumes processes, and can give them a
+// clock of another origin.
 package child
