@@ -9,7 +9,7 @@ ALL     := ./... ./cmd/holdfast/... ./stress/...
 
 # Of these, the packages that start no goroutine that shares anything, or only such as the tests of
 # the other packages start, too: those of ./stress run the whole harness, and those of a real server
-# start it with internal/realzk. The race detector can find nothing more in them, and takes up to ten
+# start it with internal/realzk. The race detector would find little more in them, and takes up to ten
 # times as long: make test RACE=1 tests them without it.
 PARTS   := ./bench/internal/... ./internal/apitext ./internal/check ./internal/ctxerr ./internal/daemon \
 	./internal/doctor ./internal/documents ./internal/figures ./internal/foreign ./internal/jute ./internal/lint \
