@@ -90,7 +90,8 @@ func (q quorum) addresses(e *zktest.Ensemble, label string) []string {
 	return all[i : i+1]
 }
 
-// linkFaults are those of the network between two servers. The last one waits for a write.
+// linkFaults are those of the network between two servers. The last one is what the terms w and p
+// of the lease rule are for: see docs/zookeeper.md.
 var linkFaults = []fault{
 	{"two servers are cut off from each other", 2, func(n *nemesis) bool {
 		a, b := n.pair()
@@ -104,32 +105,34 @@ var linkFaults = []fault{
 		time.AfterFunc(n.outage(), func() { n.w.ens.SlowLink(a, b, 0) })
 		return true
 	}},
-	{oneWay, 1, func(n *nemesis) bool {
-		leader, timeout := n.w.ens.Leader(), n.w.plan.timeout
-		id, _ := n.session()
-		server := n.serverOf(id)
-		if leader == 0 || server == 0 || server == leader || n.ambush.Load() != nil {
-			return false
-		}
-		n.w.ens.Deafen(server, leader)
-		deaf := time.Now().Add(timeout/4 + n.upTo(timeout/4))
-		n.lieInWait(&ambush{
-			session: id,
-			from:    deaf,
-			after:   n.upTo(timeout / 50),
-			strike: func(int) {
-				n.w.ens.Deafen(leader, server)
-				time.AfterFunc(timeout+n.w.plan.tick, n.w.ens.Heal)
-				n.w.strike(oneWay)
-			},
-		}, timeout, n.w.ens.Heal)
-		return false
-	}},
+	{oneWay, 1, (*nemesis).failOneWay},
 }
 
 // oneWay is the kind of the fault in which a server hears nothing of its leader, but for what
 // answers a client's write, and then the leader nothing of the server.
 const oneWay = "a link fails in one direction, then in the other"
+
+// failOneWay picks a process whose server follows the leader, and has it write late in the first
+// of the two failures, as a process does that has more to do than to hold locks.
+func (n *nemesis) failOneWay() bool {
+	leader, timeout := n.w.ens.Leader(), n.w.plan.timeout
+	s := pick(n.rng, n.w.procs...).manager().Access().Session()
+	server := n.serverOf(s.ID())
+	if leader == 0 || server == 0 || server == leader {
+		return false
+	}
+	lasts, then := timeout/3+n.upTo(timeout/6), n.upTo(timeout/50)
+	n.w.ens.Deafen(server, leader)
+	n.strangers.Go(func() {
+		<-after(lasts)
+		n.strangers.Go(func() { _, _ = s.Set(root, nil, -1) })
+		<-after(then)
+		n.w.ens.Deafen(leader, server)
+		<-after(timeout + n.w.plan.tick)
+		n.w.ens.Heal()
+	})
+	return true
+}
 
 // serverFaults are those of whole servers. The last one waits for a write.
 var serverFaults = []fault{
@@ -231,20 +234,8 @@ func (n *nemesis) pair() (a, b int) {
 type ambush struct {
 	silence, spread time.Duration
 
-	session int64         // whose write; 0: any
-	from    time.Time     // not before
 	after   time.Duration // how long after the write it strikes
 	strike  func(server int)
-}
-
-// lieInWait has a strike, or has it given up if there is no such write for so long.
-func (n *nemesis) lieInWait(a *ambush, patience time.Duration, giveUp func()) {
-	n.ambush.Store(a)
-	time.AfterFunc(patience, func() {
-		if n.ambush.CompareAndSwap(a, nil) {
-			giveUp()
-		}
-	})
 }
 
 // A burst is when a session has made its last request, the first of those that were made in one
@@ -264,8 +255,8 @@ func (n *nemesis) asked(session int64, op zktest.Op) {
 	n.heard.Store(session, b)
 	a := n.ambush.Load()
 	switch {
-	case a == nil, op != zktest.OpMulti && op != zktest.OpSetData, a.session != 0 && a.session != session,
-		now.Before(a.from), b.first.Sub(b.before) < a.silence, now.Sub(b.first) < a.spread:
+	case a == nil, op != zktest.OpMulti && op != zktest.OpSetData,
+		b.first.Sub(b.before) < a.silence, now.Sub(b.first) < a.spread:
 		return
 	}
 	if server := n.serverOf(session); server > 0 && n.ambush.CompareAndSwap(a, nil) {
