@@ -33,6 +33,10 @@
 // another of the same name; and it does not cover a grant that came after the
 // process was bound to know.
 //
+// Some breaches of the rules end well by luck, so the referee looks at the rules, too: no lease
+// lasts for longer than half a session timeout after the session's last write, no lock is granted
+// without a lease, and no session goes on at a server that is behind what it has seen.
+//
 // A simulation without faults shows little. So the branches of the code that
 // handle faults are marked by comments that begin with //holdfast:reached, and
 // over all seeds each must be reached.

@@ -162,8 +162,7 @@ func (k *worker) try(l lock) {
 func (k *worker) acquire(l lock) {
 	h := k.seen(l.Acquire(context.Background()))
 	k.pause(5 * time.Millisecond)
-	_, err := h.Granted().Wait(context.Background())
-	if k.result("granted", err) {
+	if k.result("granted", k.w.leases.await(h)) {
 		k.visit(l, h, 0)
 	} else {
 		h.Release()
@@ -191,8 +190,7 @@ func (k *worker) revoke(l lock) {
 	err := l.Revoke(ctx, k.name)
 	k.result("revoke", err, manager.ErrNoAnswer, context.DeadlineExceeded)
 	k.w.ref.revoked(l, way, err)
-	_, err = h.Granted().Wait(context.Background())
-	if k.result("granted", err) {
+	if k.result("granted", k.w.leases.await(h)) {
 		k.visit(l, h, 0)
 	} else {
 		h.Release()

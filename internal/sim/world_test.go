@@ -44,6 +44,7 @@ type world struct {
 	srv     *zktest.Server // the first of them, by which all data can be seen
 	procs   []*process
 	ref     *referee
+	leases  *leases
 	bench   *bench
 	nemesis *nemesis
 	ops     atomic.Int64
@@ -84,7 +85,7 @@ func simulate(t *testing.T, p plan, lines *[]string) outcome {
 		w.servers = append(w.servers, w.ens.Server(i+1))
 	}
 	w.srv = w.servers[0]
-	w.ref, w.bench, w.nemesis, w.marks = newReferee(w), newBench(w), newNemesis(w), newMarks(w)
+	w.ref, w.leases, w.bench, w.nemesis, w.marks = newReferee(w), newLeases(w), newBench(w), newNemesis(w), newMarks(w)
 	defer func() { *lines = w.lines }()
 	w.log("plan", "%v", p)
 	w.onRequest(w.request())
@@ -164,6 +165,7 @@ func (w *world) request() func(session int64, op zktest.Op, path string) {
 		}
 		w.marks.look()
 		w.nemesis.asked(session, op)
+		w.leases.asked(session, op)
 		switch op {
 		case zktest.OpGetData:
 			w.nemesis.reads(session, path)

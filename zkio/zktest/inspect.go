@@ -76,6 +76,7 @@ type SessionInfo struct {
 	Expires    time.Time // when it ends without a further sign of life; zero while the server is stopped
 	Ephemerals []string  // paths of its nodes, in the order of their creation
 	Server     int       // the number of the server at which it was last opened or resumed
+	Zxid       int64     // of the last transaction that this server has carried out for it; 0 while it is not connected there
 }
 
 // Sessions returns the live sessions in the order of their creation.
@@ -90,6 +91,11 @@ func (s *Server) Sessions() []SessionInfo {
 			Connected: len(sess.conns) > 0,
 			LastTouch: sess.touched,
 			Server:    sess.owner.number,
+		}
+		for _, c := range sess.conns {
+			if c.srv == sess.owner {
+				info.Zxid = c.view().tree.zxid
+			}
 		}
 		if sess.bucket != noBucket {
 			info.Expires = s.tickTime(sess.bucket)
