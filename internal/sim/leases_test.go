@@ -12,8 +12,9 @@ import (
 )
 
 // leases checks what can end well by luck: that no lease lasts for longer than half a session
-// timeout after its session's last write, and that no lock is granted after that. It goes by when
-// the write has come to a server, which is not before it was sent.
+// timeout after its session's last write, that no lock is granted after that, and that no session
+// goes on at a server that is behind. It goes by when the write has come to a server, which is not
+// before it was sent.
 type leases struct {
 	w *world
 
@@ -33,12 +34,25 @@ func (ls *leases) asked(session int64, op zktest.Op) {
 		if left := s.Lease().Remaining(); left > 0 && left > ls.left(session) {
 			ls.w.fail("the lease of %s lasts for another %v, and may for %v", pr.label, left, ls.left(session))
 		}
+		ls.behind(pr, session, s.Zxid())
 	}
 	switch op {
 	case zktest.OpMulti, zktest.OpCreate, zktest.OpCreateContainer, zktest.OpDelete, zktest.OpSetData:
 		ls.mu.Lock()
 		defer ls.mu.Unlock()
 		ls.wrote[session] = time.Now()
+	}
+}
+
+// behind checks that the session is not at a server that is behind the transaction that it has seen.
+func (ls *leases) behind(pr *process, session, seen int64) {
+	if len(ls.w.servers) == 1 {
+		return
+	}
+	for _, i := range ls.w.srv.Sessions() {
+		if i.ID == session && i.Zxid > 0 && i.Zxid < seen {
+			ls.w.fail("%s has seen transaction %#x, and is at server %d, which has come to %#x", pr.label, seen, i.Server, i.Zxid)
+		}
 	}
 }
 
