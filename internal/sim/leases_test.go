@@ -34,7 +34,7 @@ func (ls *leases) asked(session int64, op zktest.Op) {
 		if left := s.Lease().Remaining(); left > 0 && left > ls.left(session) {
 			ls.w.fail("the lease of %s lasts for another %v, and may for %v", pr.label, left, ls.left(session))
 		}
-		ls.behind(pr, session, s.Zxid())
+		ls.behind(pr)
 	}
 	switch op {
 	case zktest.OpMulti, zktest.OpCreate, zktest.OpCreateContainer, zktest.OpDelete, zktest.OpSetData:
@@ -44,13 +44,15 @@ func (ls *leases) asked(session int64, op zktest.Op) {
 	}
 }
 
-// behind checks that the session is not at a server that is behind the transaction that it has seen.
-func (ls *leases) behind(pr *process, session, seen int64) {
+// behind checks that the process's session is not at a server that is behind what it has seen.
+func (ls *leases) behind(pr *process) {
 	if len(ls.w.servers) == 1 {
 		return
 	}
+	s := pr.manager().Access().Session()
+	seen := s.Zxid()
 	for _, i := range ls.w.srv.Sessions() {
-		if i.ID == session && i.Zxid > 0 && i.Zxid < seen {
+		if i.ID == s.ID() && i.Zxid > 0 && i.Zxid < seen {
 			ls.w.fail("%s has seen transaction %#x, and is at server %d, which has come to %#x", pr.label, seen, i.Server, i.Zxid)
 		}
 	}

@@ -418,7 +418,8 @@ func (r *referee) lostAt(v *visit) {
 }
 
 // watch checks from time to time, until the workers finish, that no process is told
-// that it holds a lock whose node is gone, and that no lease that has ended is in force again.
+// that it holds a lock whose node is gone, that no lease that has ended is in force again, and
+// that no session is at a server that is behind what it has seen.
 func (r *referee) watch() {
 	rng := rand.New(rand.NewPCG(r.w.plan.seed, 2))
 	lapsed := make(map[any]bool) // leases
@@ -430,6 +431,7 @@ func (r *referee) watch() {
 				r.w.fail("the lease of %s had ended, and is in force again", pr.label)
 			}
 			lapsed[l] = !l.InForce()
+			r.w.leases.behind(pr)
 		}
 		r.mu.Lock()
 		for _, v := range r.inside {
