@@ -105,7 +105,6 @@ var linkFaults = []fault{
 		time.AfterFunc(n.outage(), func() { n.w.ens.SlowLink(a, b, 0) })
 		return true
 	}},
-	{"a session moves while other servers are behind", 1, (*nemesis).moveBehind},
 	{oneWay, 1, (*nemesis).failOneWay},
 }
 
@@ -131,29 +130,6 @@ func (n *nemesis) failOneWay() bool {
 		n.w.ens.Deafen(leader, server)
 		<-after(timeout + n.w.plan.tick)
 		n.w.ens.Heal()
-	})
-	return true
-}
-
-// moveBehind cuts the connection of a session when the followers that it can move to have been slow
-// for a while.
-func (n *nemesis) moveBehind() bool {
-	id, f := n.session()
-	leader, at := n.w.ens.Leader(), n.serverOf(id)
-	if leader == 0 || at == 0 {
-		return false
-	}
-	slow, lasts := n.upTo(n.w.plan.tick), n.outage()
-	for i := range n.w.servers {
-		if i+1 != leader && i+1 != at {
-			n.w.ens.SlowLink(i+1, leader, slow)
-			time.AfterFunc(slow+lasts, func() { n.w.ens.SlowLink(i+1, leader, 0) })
-		}
-	}
-	time.AfterFunc(slow, func() {
-		if !n.peace.Load() {
-			f.Cut(id)
-		}
 	})
 	return true
 }
