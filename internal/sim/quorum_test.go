@@ -234,8 +234,8 @@ func (n *nemesis) pair() (a, b int) {
 type ambush struct {
 	silence, spread time.Duration
 
-	after   time.Duration // how long after the write it strikes
-	strike  func(server int)
+	after  time.Duration // how long after the write it strikes
+	strike func(server int)
 }
 
 // A burst is when a session has made its last request, the first of those that were made in one
