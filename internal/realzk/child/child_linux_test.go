@@ -33,6 +33,10 @@ func TestMain(m *testing.M) {
 		<-time.After(time.Hour)
 	case "sleeper":
 		<-time.After(time.Hour)
+	case "speaker":
+		fmt.Println("one\ntwo")
+		fmt.Fprintln(os.Stderr, "three")
+		os.Exit(3)
 	case "uptime":
 		text, err := os.ReadFile("/proc/uptime")
 		fmt.Println(string(text), err)
