@@ -114,9 +114,9 @@ func (a *answer) readResults(r *jute.Reader) (proof bool, err error) {
 	}
 }
 
-// readNodes reads the results of several reads. Their data share one buffer.
+// readNodes reads the results of several reads. The data of each has memory of its own, since
+// its reader may keep it, and not the others'.
 func (a *answer) readNodes(r *jute.Reader) error {
-	r = jute.NewReader(bytes.Clone(r.Rest()))
 	for {
 		kind, code := nextResult(r)
 		node := nodeRead{code: code}
@@ -125,7 +125,7 @@ func (a *answer) readNodes(r *jute.Reader) error {
 			return r.Err()
 		case jute.OpError:
 		case jute.OpGetData:
-			node.data, node.stat = r.Buffer(), readStat(r)
+			node.data, node.stat = bytes.Clone(r.Buffer()), readStat(r)
 		default:
 			return fmt.Errorf("%w: a result of type %d", jute.ErrMalformed, kind)
 		}
