@@ -30,9 +30,10 @@ const (
 	// owedMost is how many signs it takes. One connection that answers a later request can be
 	// chance, and two that end.
 	owedMost = 3
-	// owedWatches is how many it takes of setWatches, which is the first request on a
-	// connection: so it is the one that a server in a bad way leaves unanswered.
-	owedWatches = 10
+	// owedBusy is how many it takes of setWatches, which is the first request on a connection,
+	// and of bundles, of which one is under way as long as many tasks wait: so they are what a
+	// server in a bad way leaves unanswered.
+	owedBusy = 10
 	// owedKnown is how many more it takes if servers have answered such a request before: most
 	// likely, they are only in a bad way.
 	owedKnown = 30
@@ -68,11 +69,12 @@ func (b *basics) heard(op int32) {
 // has left unanswered: it may have done so because it does not know them. A connection that this
 // client has given up, because an answer was late, says nothing of that.
 func (w *wire) ended() {
-	var due [len(optionals)]bool
+	var due [len(optionals)]*call
 	w.mu.Lock()
 	for i := range w.pending.len() {
-		if at := slices.Index(optionals[:], w.pending.at(i).op); at >= 0 {
-			due[at] = true
+		c := w.pending.at(i)
+		if at := slices.Index(optionals[:], c.op); at >= 0 && (due[at] == nil || c.parts == nil) {
+			due[at] = c
 		}
 	}
 	w.mu.Unlock()
@@ -80,21 +82,21 @@ func (w *wire) ended() {
 		if op == jute.OpMultiRead && w.s.noMultiRead.Load() {
 			continue // ZooKeeper before 3.6 has answered in its way: see answered
 		}
-		if due[at] {
-			w.owes(op, 1)
+		if due[at] != nil {
+			w.owes(due[at], 1)
 		}
 	}
 }
 
-// owes notes signs that the server does not know optional requests of this kind.
-func (w *wire) owes(op, signs int32) {
+// owes notes signs that the server does not know optional requests of the kind of due.
+func (w *wire) owes(due *call, signs int32) {
 	c := w.s.client
 	most := int32(owedMost)
-	if op == jute.OpSetWatches {
-		most = owedWatches
+	if due.op == jute.OpSetWatches || due.parts != nil {
+		most = owedBusy
 	}
-	if c.basics.owed[slices.Index(optionals[:], op)].Add(signs) >= most {
-		c.basicsOnly(w.addr + ": no answer to " + opName(op) + ", on several connections")
+	if c.basics.owed[slices.Index(optionals[:], due.op)].Add(signs) >= most {
+		c.basicsOnly(w.addr + ": no answer to " + opName(due.op) + ", on several connections")
 	}
 }
 

@@ -235,9 +235,9 @@ func (w *wire) note(calls []*call) {
 //
 // code is that of the reply.
 func (w *wire) answered(xid, code int32) (*call, error) {
-	var skipped int32 // the kind of the request that the server has passed over
+	var skipped *call // that the server has passed over
 	defer func() {
-		if optional(skipped) {
+		if skipped != nil && optional(skipped.op) {
 			w.owes(skipped, 2) // which says more than the end of a connection
 		}
 	}()
@@ -257,7 +257,7 @@ func (w *wire) answered(xid, code int32) (*call, error) {
 				w.s.noMultiRead.Store(true)
 			}
 			oldest := w.pending.at(0)
-			skipped = oldest.op
+			skipped = oldest
 			return nil, fmt.Errorf("the server answered a later request, but not %s, which was sent %v ago",
 				opName(oldest.op), (w.s.client.clock.now() - oldest.sent).Round(time.Millisecond))
 		}
@@ -485,8 +485,9 @@ func (w *wire) noWatchOfMissing(path []byte) (missing bool) {
 	return missing
 }
 
-// bundled notes the watches that the answered call c of a bundle has set, and those that it has
-// not, though it was answered well.
+// bundled notes the watches that the answered call c of a bundle has set. Of a node that was
+// missing when the watches were set, and there when it was read, it tells the watchers, since no
+// watch will.
 func (w *wire) bundled(c *call) {
 	for i, part := range c.parts {
 		switch {
