@@ -12,15 +12,16 @@ import (
 )
 
 // A server takes about as long for one transaction of eight creations as for three single
-// ones, and for one request that reads thirty nodes as for two that read one each. So while tasks wait for a worker, the
-// workers send their requests together. A request that no task waits behind leaves by itself
-// and at once.
+// ones, and for one request that reads thirty nodes as for two that read one each. So while tasks
+// wait because as many run as may, workers send their requests together: changes as one
+// transaction, reads as one request. At any other time a request leaves by itself and at once,
+// and so does one that would remain a request of its own, as a list does.
 
 const (
 	bundleChanges = 64       // changes in a bundle, at most
 	bundleBytes   = 64 << 10 // of the requests in a bundle, at most
-	// bundleWorkers is how many workers there are for each bundle that may be under way at a
-	// time. What they ask for meanwhile goes in the next.
+	// bundleWorkers: for each so many workers one bundle may be under way. What workers ask for
+	// while all of these are waits, and goes in the next.
 	bundleWorkers = 32
 )
 
@@ -31,7 +32,7 @@ type bundler struct {
 
 	mu       sync.Mutex // protects what follows; never held while waiting
 	underWay int        // bundles that are sent and not answered
-	waiting  []*parcel  // in the order in which they came; none, unless most are
+	waiting  []*parcel  // in the order in which they came; empty unless underWay == most
 }
 
 // A parcel is what one call of exchange sends, on its way in a bundle. One goroutine waits
@@ -43,19 +44,20 @@ type parcel struct {
 	turn chan []*parcel
 
 	// Written before turn is told.
-	wire  *wire // on which it was sent with others; nil if it was not, or not answered
-	alone bool  // the answers say nothing about the parcel
+	wire  *wire // the connection on which it was answered; nil if it was not
+	alone bool  // nothing of it was changed, and its answers are dropped: it is to be sent by itself
 }
 
-// newParcel returns a parcel of calls; nil if they cannot go with others.
-func newParcel(calls []*call) *parcel {
+// newParcel returns a parcel of calls: a change, perhaps with reads behind it, or reads of nodes.
+// It returns nil if they cannot go with others.
+func (b *bundler) newParcel(calls []*call) *parcel {
 	for i, c := range calls {
 		if !c.bundled || i > 0 && changes(c.op) || checkPath(c.path) != nil {
 			return nil
 		}
 	}
 	p := &parcel{calls: calls, turn: make(chan []*parcel, 1)}
-	if p.size() > bundleBytes {
+	if p.size() > bundleBytes || p.change() == nil && (!p.onlyGets() || b.session.readsOneByOne()) {
 		return nil
 	}
 	return p
@@ -81,10 +83,14 @@ func (p *parcel) onlyGets() bool {
 	return !slices.ContainsFunc(p.calls, func(c *call) bool { return c.op != jute.OpGetData })
 }
 
+// listed reports whether p has reads behind a change. They remain requests of their own, and
+// may take long: the list of a crowded directory does.
+func (p *parcel) listed() bool { return p.change() != nil && len(p.calls) > 1 }
+
 // exchange is that of the session, together with other workers' calls. It reports false if
 // calls are still to be sent: by themselves.
 func (b *bundler) exchange(calls []*call) bool {
-	p := newParcel(calls)
+	p := b.newParcel(calls)
 	if p == nil {
 		return false
 	}
@@ -138,15 +144,18 @@ func (b *bundler) answered() {
 // takeLocked takes the next bundle: the parcel that has waited for longest, and with it
 // those that fit. The others keep their order.
 //
+// All parcels of a bundle wait for all of its answers. So those with a list and those without
+// go apart: a lock that is free is not to wait for the list of one that is not.
+//
 // Two nodes that one transaction makes have one Czxid, which is the fencing token of what
 // they stand for. So no two parcels of a bundle make a node in the same directory.
 func (b *bundler) takeLocked() (bundle []*parcel) {
-	size, changes := 0, 0
+	size, changes, listed := 0, 0, b.waiting[0].listed()
 	dirs := make(map[string]bool)
 	left := b.waiting[:0]
 	for _, p := range b.waiting {
 		n, c := p.size(), p.change()
-		if len(bundle) > 0 && (size+n > bundleBytes || c != nil && (changes == bundleChanges || dirs[c.dir])) {
+		if len(bundle) > 0 && (size+n > bundleBytes || p.listed() != listed || c != nil && (changes == bundleChanges || dirs[c.dir])) {
 			left = append(left, p)
 			continue
 		}
@@ -164,34 +173,38 @@ func (b *bundler) takeLocked() (bundle []*parcel) {
 // send sends a bundle in one packet, and waits for the answers.
 func (b *bundler) send(bundle []*parcel) {
 	s := b.session
-	if len(bundle) == 1 {
-		s.exchangeAlone(bundle[0].calls)
+	var changed, read mergedCalls // what becomes one request
+	packet := bundle[0].calls
+	if len(bundle) > 1 {
+		var lists []*call // each behind the change of its parcel
+		for _, p := range bundle {
+			switch {
+			case p.change() != nil:
+				changed.add(p, p.calls[0])
+				lists = append(lists, p.calls[1:]...)
+			case s.readsOneByOne(): // known since it came into line
+				p.alone = true
+			default:
+				for _, c := range p.calls {
+					read.add(p, c)
+				}
+			}
+		}
+		packet = changed.packet(jute.OpMulti)
+		packet = append(packet, read.watches()...)
+		packet = append(packet, read.packet(jute.OpMultiRead)...)
+		packet = append(packet, lists...)
+	}
+	if len(packet) == 0 {
 		return
 	}
-	var changed, read mergedCalls // what becomes one request
-	var others []*call            // in the order in which each goroutine wants them answered
-	for _, p := range bundle {
-		switch {
-		case p.change() != nil:
-			changed.add(p, p.calls[0])
-			others = append(others, p.calls[1:]...)
-		case p.onlyGets() && !s.readsOneByOne():
-			for _, c := range p.calls {
-				read.add(p, c)
-			}
-		default:
-			others = append(others, p.calls...)
-		}
-	}
-	packet := changed.packet(jute.OpMulti)
-	packet = append(packet, read.watches()...)
-	packet = append(packet, read.packet(jute.OpMultiRead)...)
-	packet = append(packet, others...)
 	w, err := s.send(packet)
 	if err != nil {
 		//holdfast:reached-if ClassOf(err) == Unknown: bundle: the answer is lost
 		for _, p := range bundle {
-			p.fail(err)
+			if !p.alone {
+				p.fail(err)
+			}
 		}
 		return
 	}

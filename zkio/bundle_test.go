@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/holdfast-go/holdfast/internal/jute"
 	"github.com/holdfast-go/holdfast/internal/racing"
@@ -32,9 +34,38 @@ func crowded(t *testing.T, fn func(t *testing.T, z *zktest.Server, s *Session)) 
 		for i := range dirs {
 			must(t, s.EnsureDir(dirName(i), nil))
 		}
-		c.pool.waiting.Add(1)
+		defer crowd(c)()
 		fn(t, z, s)
 	})
+}
+
+// crowd has tasks of all kinds wait because as many run as may, until end.
+func crowd(c *Client) (end func()) {
+	stop := make(chan struct{})
+	var running sync.WaitGroup
+	running.Add(c.pool.workers)
+	all := make(chan struct{})
+	block := func(q Queue) {
+		c.Submit(q, task(func(*Session) {
+			select {
+			case <-all:
+			default:
+				running.Done()
+			}
+			<-stop
+		}))
+	}
+	for range c.pool.fetchers {
+		block(Fetches)
+	}
+	for range c.pool.workers - c.pool.fetchers {
+		block(Releases)
+	}
+	running.Wait()
+	close(all)
+	block(Fetches)
+	block(Releases)
+	return sync.OnceFunc(func() { close(stop) })
 }
 
 const dirs = 20
@@ -129,6 +160,142 @@ func TestNoBundle(t *testing.T) {
 		}
 		block.Remove()
 		wg.Wait()
+	})
+}
+
+// TestIdleWorkersDoNotBundle: tasks that find idle workers do not wait for the answers to each
+// other's requests, however many come at once.
+func TestIdleWorkersDoNotBundle(t *testing.T) {
+	connected(t, func(t *testing.T, z *zktest.Server, c *Client, _ *Session) {
+		for _, n := range []int{3, c.pool.fetchers} {
+			block := z.Faults().BlockRequests(c.Session().ID())
+			before := c.Stats().Sent["getData"]
+			var tasks sync.WaitGroup
+			for range n {
+				tasks.Add(1)
+				c.Submit(Fetches, task(func(s *Session) { defer tasks.Done(); _, _, _ = s.Get("/") }))
+			}
+			synctest.Wait()
+			if got := c.Stats().Sent["getData"] - before; got != uint64(n) {
+				t.Errorf("of %d requests %d have left", n, got)
+			}
+			block.Remove()
+			tasks.Wait()
+		}
+	})
+}
+
+// TestReleasesDoNotWaitForFetches: a deletion leaves at once while fetches wait for a worker and
+// bundles of theirs are under way, as long as no releases wait.
+func TestReleasesDoNotWaitForFetches(t *testing.T) {
+	connected(t, func(t *testing.T, z *zktest.Server, c *Client, s *Session) {
+		for i := range dirs {
+			must(t, s.EnsureDir(dirName(i), nil))
+		}
+		n := newNode("/1", nil)
+		must(t, n.Create(s))
+		block := z.Faults().BlockRequests(s.ID())
+		var tasks sync.WaitGroup
+		for i := range 2 * c.pool.workers {
+			tasks.Add(1)
+			c.Submit(Fetches, task(func(s *Session) { defer tasks.Done(); _, _, _ = s.Get(dirName(i % dirs)) }))
+		}
+		synctest.Wait()
+		before := c.Stats().Sent["delete"]
+		tasks.Add(1)
+		c.Submit(Releases, task(func(s *Session) {
+			defer tasks.Done()
+			if how, err := n.Remove(s); how != RemovedByUs || err != nil {
+				t.Errorf("%v, %v", how, err)
+			}
+		}))
+		synctest.Wait()
+		if got := c.Stats().Sent["delete"] - before; got != 1 {
+			t.Errorf("%d deletions have left", got)
+		}
+		block.Remove()
+		tasks.Wait()
+	})
+}
+
+// TestBundledDataIsItsOwn: a caller that keeps a node's data does not keep those of the others of
+// its bundle.
+func TestBundledDataIsItsOwn(t *testing.T) {
+	crowded(t, func(t *testing.T, z *zktest.Server, s *Session) {
+		for i := range dirs {
+			must(t, z.Set(dirName(i), make([]byte, 100))) // the runtime puts what is tiny together
+		}
+		got := make([][]byte, dirs)
+		asked := s.client.Stats().Sent["multiRead"]
+		together(t, z, s, dirs, func(i int) { got[i], _, _ = s.Get(dirName(i)) })
+		if s.client.Stats().Sent["multiRead"] == asked {
+			t.Fatal("no bundle")
+		}
+		kept := slices.Clone(got[:dirs/2])
+		others := make([]weak.Pointer[byte], dirs/2)
+		for i := range others {
+			others[i] = weak.Make(&got[dirs/2+i][0])
+		}
+		clear(got)
+		runtime.GC()
+		for i, other := range others {
+			if other.Value() != nil {
+				t.Errorf("the data of node %d are still there", dirs/2+i)
+			}
+		}
+		runtime.KeepAlive(kept)
+	})
+}
+
+// TestBundleEndsBeforeItsWatchesAreTakenBack: the next bundle leaves as soon as one is answered,
+// before the server has forgotten the watches that nothing wants any more.
+func TestBundleEndsBeforeItsWatchesAreTakenBack(t *testing.T) {
+	crowded(t, func(t *testing.T, z *zktest.Server, s *Session) {
+		var r recorder
+		block := z.Faults().BlockReplies(s.ID())
+		var calls sync.WaitGroup
+		for i := range s.bundler.most { // each is a bundle of its own
+			s.client.Watch(dirName(i), &r)
+			calls.Go(func() { _, _, _ = s.Get(dirName(i)) })
+		}
+		synctest.Wait()
+		calls.Go(func() { _, _, _ = s.Get(dirName(10)) })
+		synctest.Wait()
+		for i := range s.bundler.most {
+			s.client.Unwatch(dirName(i), &r)
+		}
+		before := s.client.Stats().Sent["getData"]
+		block.Let(s.bundler.most)
+		synctest.Wait()
+		if got := s.client.Stats().Sent["getData"] - before; got != 1 {
+			t.Errorf("%d requests have left behind the first bundles, while %d watches are taken back", got, s.client.Stats().Sent["removeWatches"])
+		}
+		block.Remove()
+		calls.Wait()
+	})
+}
+
+// TestBundlesUnansweredInARow: that connections end while bundles are under way does not make the
+// client think that the server does not know such requests, unless it happens many times.
+func TestBundlesUnansweredInARow(t *testing.T) {
+	crowded(t, func(t *testing.T, z *zktest.Server, s *Session) {
+		for cuts := 1; cuts <= owedBusy; cuts++ {
+			block := z.Faults().BlockRequests(s.ID())
+			var calls sync.WaitGroup
+			for i := range dirs {
+				calls.Go(func() { _, _, _ = s.Get(dirName(i)) })
+			}
+			synctest.Wait()
+			block.Let(s.bundler.most) // the first requests, which are not put together
+			synctest.Wait()
+			z.Faults().Cut(s.ID())
+			calls.Wait()
+			block.Remove()
+			time.Sleep(time.Second)
+			if got, want := s.client.Stats().Basic, cuts == owedBusy; got != want {
+				t.Fatalf("after %d connections: it makes do with the basics: %t; sent %v", cuts, got, s.client.Stats().Sent)
+			}
+		}
 	})
 }
 
@@ -458,8 +625,9 @@ func TestBundleRefusesPath(t *testing.T) {
 
 // TestBundler: bundles have no more than they may, and no parcel is left behind for ever.
 func TestBundler(t *testing.T) {
+	bundler := &bundler{session: &Session{client: new(Client)}}
 	parcelOf := func(op int32, dir string, size int) *parcel {
-		return newParcel([]*call{(&call{path: "/", op: op, body: make([]byte, size)}).together(dir, 1)})
+		return bundler.newParcel([]*call{(&call{path: "/", op: op, body: make([]byte, size)}).together(dir, 1)})
 	}
 	fill := func(n int, op int32, dir func(i int) string, size int) (all []*parcel) {
 		for i := range n {
@@ -468,6 +636,12 @@ func TestBundler(t *testing.T) {
 		return all
 	}
 	same, none := func(int) string { return "/d" }, func(int) string { return "" }
+	listed := fill(6, jute.OpMulti, dirName, 20)
+	for i, p := range listed {
+		if i%2 > 0 { // it has a list behind its change
+			p.calls = append(p.calls, &call{path: "/", op: jute.OpGetChildren2})
+		}
+	}
 	for _, tt := range []struct {
 		what  string
 		sizes string // of the bundles
@@ -477,10 +651,12 @@ func TestBundler(t *testing.T) {
 		{"reads", "[130]", fill(130, jute.OpGetData, none, 20)},
 		{"one directory", "[1 1 1]", fill(3, jute.OpMulti, same, 20)},
 		{"many directories", "[64 6]", fill(70, jute.OpMulti, dirName, 20)},
+		{"every second with a list", "[3 3]", listed},
 		{"large ones", "[3 3 1]", fill(7, jute.OpMulti, dirName, 20<<10)},
 		{"the largest", "[1 1]", fill(2, jute.OpMulti, dirName, bundleBytes)},
 	} {
-		b := bundler{waiting: tt.all}
+		b := bundler
+		b.waiting = tt.all
 		var sizes []int
 		for len(b.waiting) > 0 {
 			first := b.waiting[0]
@@ -507,7 +683,7 @@ func TestRealBundle(t *testing.T) {
 	s := c.Session()
 	old := isOld(t, s)
 	asked := c.Stats().Sent["multiRead"]
-	c.pool.waiting.Add(1)
+	defer crowd(c)()
 	for i := range dirs {
 		must(t, admin.EnsureDir(dir+dirName(i), nil))
 	}
@@ -687,7 +863,11 @@ func TestBundleAtRandom(t *testing.T) {
 
 // TestBundleAtClose: the client is closed while bundles are under way and others wait.
 func TestBundleAtClose(t *testing.T) {
-	crowded(t, func(t *testing.T, z *zktest.Server, s *Session) {
+	connected(t, func(t *testing.T, z *zktest.Server, c *Client, s *Session) {
+		for i := range dirs {
+			must(t, s.EnsureDir(dirName(i), nil))
+		}
+		end := crowd(c)
 		block := z.Faults().BlockReplies(s.ID())
 		var wg sync.WaitGroup
 		for i := range 40 {
@@ -705,7 +885,7 @@ func TestBundleAtClose(t *testing.T) {
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		s.client.pool.waiting.Add(-1)
+		end()
 		if err := s.client.Close(ctx); !errors.Is(err, ErrUnknown) {
 			t.Errorf("Close: %v", err)
 		}
@@ -796,7 +976,7 @@ func TestRealBundleOldServer(t *testing.T) {
 	}
 	c := open(t, cfg)
 	s := c.Session()
-	c.pool.waiting.Add(1)
+	defer crowd(c)()
 	for i := range dirs {
 		must(t, admin.EnsureDir(dir+dirName(i), nil))
 		c.Watch(dir+dirName(i), new(recorder))

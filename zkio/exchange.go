@@ -38,7 +38,7 @@ type call struct {
 	code   int32 // of the answer
 	stray  bool  // it has set a watch that nothing wants any more
 	tests  bool  // it asks for the watch of noSuchNode; written before it is sent
-	unset  bool  // its bundle could set no watch: the node was missing
+	unset  bool  // its bundle's setWatches found no node, and so has set no watch
 	answer answer
 }
 
@@ -69,6 +69,10 @@ func changes(op int32) bool {
 	return false
 }
 
+// deletes reports whether c is a change that makes no node: what releases send. It is served
+// apart from what fetches send, so that a release is not late because fetches are many and slow.
+func deletes(c *call) bool { return changes(c.op) && c.dir == "" }
+
 // maxRequest is the largest request sent: a server's default limit, less some.
 const maxRequest = 1<<20 - 8192
 
@@ -76,7 +80,7 @@ const maxRequest = 1<<20 - 8192
 // answers: see result. If a path is malformed, nothing is sent. If there is no connection it
 // waits for one first.
 func (s *Session) exchange(calls ...*call) {
-	if s.client.pool.backlog() && s.bundler.exchange(calls) {
+	if s.client.pool.backlog(deletes(calls[0])) && s.bundler.exchange(calls) {
 		return
 	}
 	s.exchangeAlone(calls)

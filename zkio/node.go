@@ -150,8 +150,8 @@ func (n *Node) Create(s *Session) error {
 // included: with 1 the node is first in line. children is 0 if an earlier attempt
 // turns out to have made the node.
 //
-// The reads are sent right behind the transaction and answered after it, as the
-// next requests of this session. Each has an Err unless it was answered well; they
+// The reads are sent with the transaction and answered after it, in this order;
+// requests of other tasks may come in between. Each has an Err unless it was answered well; they
 // are not sent if an earlier attempt turns out to have made the node.
 //
 // It takes the right to write dir, destroys dir's data, and leaves no watch.

@@ -77,7 +77,8 @@ type pool struct {
 	open    bool          // the session is connected
 	changed chan struct{} // closed, if not nil, when open changes or the last release ends
 
-	waiting atomic.Int64 // tasks in the queues; written with mu held
+	// Whether tasks wait because as many run as may: see backlog. Written with mu held.
+	releasesWait, fetchesWait atomic.Bool
 }
 
 func newPool(workers int) *pool {
@@ -128,14 +129,30 @@ func (p *pool) push(q Queue, t Task) {
 
 func (p *pool) pushLocked(q Queue, t Task) {
 	p.queues[q].push(t)
-	p.waiting.Add(1)
+	p.noteBacklogLocked()
 	// One task wakes one worker. If none waits, the next to end its task looks at
 	// the queues before it waits.
 	p.work.Signal()
 }
 
-// backlog reports whether tasks wait for a worker.
-func (p *pool) backlog() bool { return p.waiting.Load() > 0 }
+// backlog reports whether releases, or tasks of the other queues, wait because as many run as
+// may. A task that an idle worker is about to take does not count: its requests need not wait
+// for those of others.
+func (p *pool) backlog(releases bool) bool {
+	if releases {
+		return p.releasesWait.Load()
+	}
+	return p.fetchesWait.Load()
+}
+
+func (p *pool) noteBacklogLocked() {
+	fetching := p.running[Fetches] + p.running[Refetches]
+	all := fetching+p.running[Releases] == p.workers
+	most := all || fetching >= p.fetchers
+	p.releasesWait.Store(all && p.queues[Releases].len() > 0)
+	p.fetchesWait.Store(most && p.queues[Fetches].len() > 0 ||
+		(most || p.running[Refetches] >= p.refetchers) && p.queues[Refetches].len() > 0)
+}
 
 // load returns how many tasks are queued, and how many are running.
 func (p *pool) load() (fetches, releases, busy int) {
@@ -173,10 +190,10 @@ func (p *pool) serve() {
 			if p.stage == poolEnds {
 				return
 			}
+			p.noteBacklogLocked()
 			p.work.Wait()
 			continue
 		}
-		p.waiting.Add(-1)
 		p.runLocked(t, q)
 	}
 }
@@ -214,6 +231,7 @@ func (p *pool) takeLocked() (Task, Queue, bool) {
 func (p *pool) runLocked(t Task, q Queue) {
 	s := p.session
 	p.running[q]++
+	p.noteBacklogLocked()
 	p.mu.Unlock()
 	defer func() {
 		p.mu.Lock()
