@@ -183,8 +183,12 @@ var faults = []fault{
 		path := n.node()
 		return path != "" && n.w.srv.Set(path, []byte("not a contender's")) == nil
 	}},
-	{"delete an empty directory", 2, func(n *nemesis) bool {
-		return n.w.srv.Delete(root+"/"+pick(n.rng, jobs, more, table)) == nil
+	{noDirectory, 2, func(n *nemesis) bool {
+		dirs := []string{jobs, more, table}
+		if n.w.plan.crowds {
+			dirs = append(dirs, crowdName(n.rng.IntN(crowdLocks)), crowdName(n.rng.IntN(crowdLocks)))
+		}
+		return n.w.srv.Delete(root+"/"+pick(n.rng, dirs...)) == nil
 	}},
 }
 
@@ -248,12 +252,13 @@ func (n *nemesis) node() string {
 	return pick(n.rng, nodes...)
 }
 
-// The kinds of faults that take more than one call.
+// Kinds of faults that are named elsewhere, too, most of which take more than one call.
 const (
-	comesBack = "delete a read node before its owner looks"
-	cleared   = "delete a waiting node and the one ahead"
-	robbed    = "delete a place of a group as it enters or leaves"
-	stranger  = "a stranger that reads repeatedly"
+	noDirectory = "delete an empty directory"
+	comesBack   = "delete a read node before its owner looks"
+	cleared     = "delete a waiting node and the one ahead"
+	robbed      = "delete a place of a group as it enters or leaves"
+	stranger    = "a stranger that reads repeatedly"
 )
 
 // A comeback deletes the next read node that a process makes beside its own write

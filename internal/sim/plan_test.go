@@ -38,6 +38,7 @@ type plan struct {
 	storm  bool     // pauses are short
 	mutex  bool     // workers use a mutex, too
 	sieges bool     // workers besiege each other
+	crowds bool     // workers acquire many locks at once
 	stingy bool     // processes make few requests
 	quorum quorum   // the servers
 }
@@ -98,6 +99,9 @@ func newPlan(seed uint64) plan {
 	if p.sieges = besieges(seed); p.sieges {
 		p.besiege()
 	}
+	if p.crowds = crowds(seed); p.crowds && len(p.faulty) == 0 {
+		p.faulty = []string{noDirectory, "drop reply", "cut"}
+	}
 	p.quorum = newQuorum(seed)
 	p.quorum.adapt(&p)
 	return p
@@ -119,6 +123,6 @@ func (p plan) upTo(rng *rand.Rand, d time.Duration) time.Duration {
 func pick[T any](rng *rand.Rand, values ...T) T { return values[rng.IntN(len(values))] }
 
 func (p plan) String() string {
-	return fmt.Sprintf("focus on %s: %d processes × %d goroutines, %d operations, %d faults, pauses to %v, latency to %v, grain %v, tick %v, session timeout %v, tenure %v, lost margin %v, sequence from %d, yields 1 in %d, stalls to %v, %d followers, a mutex: %v, sieges: %v, servers %+v",
-		p.focus, p.processes, p.workers, p.ops, p.faults, p.pause, p.latency, p.grain, p.tick, p.timeout, p.tenure, p.margin, p.sequence, p.yield, p.stall, p.followers, p.mutex, p.sieges, p.quorum)
+	return fmt.Sprintf("focus on %s: %d processes × %d goroutines, %d operations, %d faults, pauses to %v, latency to %v, grain %v, tick %v, session timeout %v, tenure %v, lost margin %v, sequence from %d, yields 1 in %d, stalls to %v, %d followers, a mutex: %v, sieges: %v, crowds: %v, servers %+v",
+		p.focus, p.processes, p.workers, p.ops, p.faults, p.pause, p.latency, p.grain, p.tick, p.timeout, p.tenure, p.margin, p.sequence, p.yield, p.stall, p.followers, p.mutex, p.sieges, p.crowds, p.quorum)
 }

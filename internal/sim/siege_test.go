@@ -108,11 +108,12 @@ func (pr *process) fort(label string) fort {
 	panic("no fort of " + label)
 }
 
-// withForts returns all locks of the process's present manager, with those of the forts.
+// withForts returns all locks of the process's present manager, with those of the forts and of the
+// crowd.
 func (pr *process) withForts() []lock {
 	pr.mu.Lock()
 	defer pr.mu.Unlock()
-	all := slices.Clone(pr.locks)
+	all := slices.Concat(pr.locks, pr.crowded)
 	for _, f := range pr.forts {
 		all = append(all, f.reader, f.writer)
 	}

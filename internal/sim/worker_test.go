@@ -60,7 +60,7 @@ func (k *worker) upTo(d time.Duration) time.Duration { return k.w.plan.upTo(k.rn
 
 // step performs one operation.
 func (k *worker) step() {
-	if k.takeTurn() || k.besieged() {
+	if k.takeTurn() || k.besieged() || k.crowded() {
 		return
 	}
 	all := k.pr.all()

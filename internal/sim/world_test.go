@@ -346,6 +346,8 @@ type process struct {
 	locks []lock
 	mutex *manager.Mutex // nil: the seed uses none
 	forts []fort         // none: the seed has no sieges
+
+	crowded []lock // that are acquired at once; none: the seed has no crowds
 }
 
 type shared = manager.Lock
@@ -413,12 +415,13 @@ func (pr *process) open() error {
 		mutex, err3 = m.Mutex(turns)
 	}
 	forts, err4 := pr.openForts(m)
-	if err := errors.Join(err, err1, err2, err3, err4); err != nil {
+	crowd, err5 := pr.openCrowd(m)
+	if err := errors.Join(err, err1, err2, err3, err4, err5); err != nil {
 		return err
 	}
 	pr.mu.Lock()
 	defer pr.mu.Unlock()
-	pr.m, pr.mutex, pr.forts = m, mutex, forts
+	pr.m, pr.mutex, pr.forts, pr.crowded = m, mutex, forts, crowd
 	both := newHearing(w, table, true)
 	pr.locks = []lock{
 		{one, jobs, true, nil, newHearing(w, jobs, false)}, {two, more, true, nil, newHearing(w, more, false)},
