@@ -41,31 +41,24 @@ func crowded(t *testing.T, fn func(t *testing.T, z *zktest.Server, s *Session)) 
 
 // crowd has tasks of all kinds wait because as many run as may, until end.
 func crowd(c *Client) (end func()) {
+	fetches := crowdOf(c, Fetches, c.pool.fetchers)
+	releases := crowdOf(c, Releases, c.pool.workers-c.pool.fetchers)
+	return func() { fetches(); releases() }
+}
+
+// crowdOf has n tasks of a kind run, and one more wait, until end.
+func crowdOf(c *Client, q Queue, n int) (end func()) {
 	stop := make(chan struct{})
-	var running sync.WaitGroup
-	running.Add(c.pool.workers)
-	all := make(chan struct{})
-	block := func(q Queue) {
-		c.Submit(q, task(func(*Session) {
-			select {
-			case <-all:
-			default:
-				running.Done()
-			}
-			<-stop
-		}))
+	running := make(chan struct{}, n+1)
+	block := func() { c.Submit(q, task(func(*Session) { running <- struct{}{}; <-stop })) }
+	for range n {
+		block()
 	}
-	for range c.pool.fetchers {
-		block(Fetches)
+	for range n {
+		<-running
 	}
-	for range c.pool.workers - c.pool.fetchers {
-		block(Releases)
-	}
-	running.Wait()
-	close(all)
-	block(Fetches)
-	block(Releases)
-	return sync.OnceFunc(func() { close(stop) })
+	block()
+	return func() { close(stop) }
 }
 
 const dirs = 20
@@ -194,27 +187,25 @@ func TestReleasesDoNotWaitForFetches(t *testing.T) {
 		}
 		n := newNode("/1", nil)
 		must(t, n.Create(s))
+		defer crowdOf(c, Fetches, c.pool.fetchers)()
 		block := z.Faults().BlockRequests(s.ID())
-		var tasks sync.WaitGroup
-		for i := range 2 * c.pool.workers {
-			tasks.Add(1)
-			c.Submit(Fetches, task(func(s *Session) { defer tasks.Done(); _, _, _ = s.Get(dirName(i % dirs)) }))
+		var calls sync.WaitGroup
+		for i := range dirs {
+			calls.Go(func() { _, _, _ = s.Get(dirName(i)) })
 		}
 		synctest.Wait()
 		before := c.Stats().Sent["delete"]
-		tasks.Add(1)
-		c.Submit(Releases, task(func(s *Session) {
-			defer tasks.Done()
+		calls.Go(func() {
 			if how, err := n.Remove(s); how != RemovedByUs || err != nil {
 				t.Errorf("%v, %v", how, err)
 			}
-		}))
+		})
 		synctest.Wait()
 		if got := c.Stats().Sent["delete"] - before; got != 1 {
 			t.Errorf("%d deletions have left", got)
 		}
 		block.Remove()
-		tasks.Wait()
+		calls.Wait()
 	})
 }
 
