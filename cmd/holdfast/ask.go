@@ -56,6 +56,9 @@ func (c *askCmd) Run(a *app) error {
 		return err
 	}
 	defer m.Close()
+	if err := a.notRecipe(m.Access().Session().Client(), c.Name); err != nil {
+		return err
+	}
 	lock, err := m.Exclusive(c.Name) // the holder of a read/write lock answers, too
 	if err != nil {
 		return err

@@ -64,6 +64,9 @@ func (c *breakCmd) Run(a *app) error {
 		return err
 	}
 	defer s.close()
+	if err := a.notRecipe(s.client, c.Name); err != nil {
+		return err
+	}
 	q, err := s.Queue(a.ctx, c.Name, -1)
 	if err != nil {
 		return failed("break", c.Name, err)

@@ -86,6 +86,43 @@ func (a *app) unlessMissing(name string, err error) error {
 	return err
 }
 
+// recipeWords are what the verbs for locks say of the name of a recipe: what it is, and where
+// its lock is, if it has one.
+var recipeWords = map[inspect.RecipeKind]struct{ is, lock string }{
+	inspect.KindElection:  {"an election", "its lock, %s/lock"},
+	inspect.KindCron:      {"a job at planned times", "its lock, %s/lock"},
+	inspect.KindShards:    {"divided work", "the lock of a shard, such as %s/shards/0"},
+	inspect.KindMembers:   {"a group of members", ""},
+	inspect.KindSemaphore: {"a semaphore", ""},
+	inspect.KindQueue:     {"a queue", ""},
+	inspect.KindBarrier:   {"a barrier", ""},
+	inspect.KindGate:      {"a gate", ""},
+}
+
+// notRecipe refuses the name of a recipe in a verb for locks. No contender of a lock queues in
+// the recipe's own directory, so the lock of that name is free, whatever its processes hold.
+func (a *app) notRecipe(client *zkio.Client, name string) error {
+	c, err := a.connection()
+	if err != nil {
+		return err
+	}
+	r, err := inspect.NewReader(client, c.root)
+	if err != nil {
+		return err
+	}
+	roster, found, err := r.Recipe(a.ctx, name, 0)
+	words := recipeWords[roster.Kind]
+	switch name = safe(name); {
+	case err != nil || !found:
+		return nil //nolint:nilerr // what hinders this look hinders the verb, too, which says so
+	case a.verb == "run":
+		return usagef("%s is %s: a lock of that name would not keep its processes out; choose another name", name, words.is)
+	case words.lock == "":
+		return usagef("%s is %s, and no lock to %s: see holdfast who %[1]s", name, words.is, a.verb)
+	}
+	return usagef("%s is %s: name "+words.lock+", or see holdfast who %[1]s", name, words.is, name)
+}
+
 // deniedAll returns the error of a verb that shows nothing because this client may not look.
 func (a *app) deniedAll(paths []string) error {
 	return fmt.Errorf("this client may not list %s, so what is there is not known: give credentials that may, by --auth-file or HOLDFAST_AUTH", some(paths))

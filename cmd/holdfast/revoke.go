@@ -46,6 +46,9 @@ func (c *revokeCmd) Run(a *app) error {
 		return err
 	}
 	defer m.Close()
+	if err := a.notRecipe(m.Access().Session().Client(), c.Name); err != nil {
+		return err
+	}
 	lock, err := m.Exclusive(c.Name) // every holder of a read/write lock is in its way, too
 	if err != nil {
 		return err

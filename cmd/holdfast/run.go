@@ -111,6 +111,9 @@ func (c *runCmd) hold(a *app) error {
 		return err
 	}
 	defer m.Close()
+	if err := a.notRecipe(m.Access().Session().Client(), c.Name); err != nil {
+		return err
+	}
 	lock, err := c.lock(m)
 	if err != nil {
 		return err

@@ -247,6 +247,38 @@ func TestRecipesShow(t *testing.T) {
 	}
 }
 
+// What is about a lock refuses the name of a recipe: the lock of that name is free, which says
+// nothing of the recipe.
+func TestRecipesAreNoLocks(t *testing.T) {
+	e := startEnsemble(t)
+	layouts(t, e)
+	nodes := len(e.Nodes())
+	for _, test := range []struct{ args, want string }{
+		{"ask scheduler", "scheduler is an election: name its lock, scheduler/lock, or see holdfast who scheduler"},
+		{"revoke scheduler", "scheduler is an election: name its lock, scheduler/lock, or see holdfast who scheduler"},
+		{"watch nightly", "nightly is a job at planned times: name its lock, nightly/lock, or see holdfast who nightly"},
+		{"break --yes boxes", "boxes is divided work: name the lock of a shard, such as boxes/shards/0, or see holdfast who boxes"},
+		{"revoke mails", "mails is a queue, and no lock to revoke: see holdfast who mails"},
+		{"revoke db", "db is a semaphore, and no lock to revoke: see holdfast who db"},
+		{"break --yes workers", "workers is a group of members, and no lock to break: see holdfast who workers"},
+		{"watch step", "step is a barrier, and no lock to watch: see holdfast who step"},
+		{"ask shut", "shut is a gate, and no lock to ask: see holdfast who shut"},
+		{"run scheduler -- true", "scheduler is an election: a lock of that name would not keep its processes out; choose another name"},
+		{"run --read mails -- true", "mails is a queue: a lock of that name would not keep its processes out; choose another name"},
+	} {
+		r := e.holdfast(strings.Fields(test.args)...)
+		wantLines(t, test.args, r.stderr, "holdfast: "+test.want)
+		if r.code != exitUsage || r.stdout != "" {
+			t.Errorf("%s: exit code %d, %s", test.args, r.code, r.stdout)
+		}
+	}
+	if len(e.Nodes()) != nodes {
+		t.Errorf("%d nodes, before %d", len(e.Nodes()), nodes)
+	}
+	r := e.holdfast("break", "--yes", "scheduler/lock")
+	wantLines(t, "break an election's lock", r.stdout, "deleted the node of web1@db7, pid 4001, at db7:8080\nscheduler/lock is held by web2@db7; none waits")
+}
+
 // The JSON of ls has each recipe, and says of each lock which recipe it belongs to.
 func TestRecipesAsJSON(t *testing.T) {
 	e := startEnsemble(t)

@@ -99,6 +99,9 @@ func (c *watchCmd) Run(a *app) error {
 		return err
 	}
 	defer s.close()
+	if err := a.notRecipe(s.client, c.Name); err != nil {
+		return err
+	}
 	var before *inspect.Queue
 	for q, err := range s.Watch(a.ctx, c.Name) {
 		if err != nil && a.ctx.Err() != nil {
