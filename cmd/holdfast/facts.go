@@ -55,6 +55,15 @@ func (a *app) source(name string) (*source, error) {
 	return s, nil
 }
 
+// reader returns a Reader of what is under the root, by a session that is there already.
+func (a *app) reader(client *zkio.Client) (*inspect.Reader, error) {
+	c, err := a.connection()
+	if err != nil {
+		return nil, err
+	}
+	return inspect.NewReader(client, c.root)
+}
+
 // missing returns the error of a lock, group or such that ZooKeeper has nothing of: the name
 // is a mistake, or no process uses it. It names what there is of similar names.
 func (s *source) missing(ctx context.Context, what, name string) error {
@@ -102,11 +111,7 @@ var recipeWords = map[inspect.RecipeKind]struct{ is, lock string }{
 // notRecipe refuses the name of a recipe in a verb for locks. No contender of a lock queues in
 // the recipe's own directory, so the lock of that name is free, whatever its processes hold.
 func (a *app) notRecipe(client *zkio.Client, name string) error {
-	c, err := a.connection()
-	if err != nil {
-		return err
-	}
-	r, err := inspect.NewReader(client, c.root)
+	r, err := a.reader(client)
 	if err != nil {
 		return err
 	}

@@ -55,6 +55,23 @@ func openQueue(a *app, name string) (*manager.Manager, *queue.Queue, error) {
 	return m, q, nil
 }
 
+// missingQueue returns the error of a queue that has no directory; nil if there is one.
+func (a *app) missingQueue(m *manager.Manager, name string) error {
+	path, err := m.Access().Path(name)
+	if err != nil {
+		return err
+	}
+	session := m.Access().Session()
+	if there, err := session.There(path); there || err != nil {
+		return nil //nolint:nilerr // what hinders this look hinders the verb, too, which says so
+	}
+	r, err := a.reader(session.Client())
+	if err != nil {
+		return err
+	}
+	return (&source{Reader: r}).missing(a.ctx, "queue", name)
+}
+
 type queueTakeCmd struct {
 	Try   bool          `xor:"wait" help:"Do not wait: exit with 4 if there is no element."`
 	Wait  time.Duration `xor:"wait" placeholder:"D" help:"Wait no longer than this for each element, then exit with 4; without it, wait without limit."`
@@ -65,6 +82,8 @@ type queueTakeCmd struct {
 // Help is shown by holdfast queue take --help.
 func (*queueTakeCmd) Help() string {
 	return `Takes elements and prints them, each with a newline. An element is removed once it is printed. If this process dies before, another one takes it, so an element may be printed twice. With --try it is removed first, so it is printed once at most.
+
+Without --try it also waits at a queue that does not exist yet, and makes it. It says so: the name may be mistyped.
 
 Exit codes: 4 if there was no element; 1 if the element was lost to another process meanwhile.
 
@@ -107,6 +126,11 @@ func (c *queueTakeCmd) Run(a *app) error {
 		return err
 	}
 	defer m.Close()
+	if err := a.missingQueue(m, c.Name); err != nil && c.Try {
+		return &exitError{exitNotGranted, err} // as if it were empty: a drained queue is removed, too
+	} else if err != nil {
+		a.warnf("%s; waiting for it", oneLine(err)) // a consumer may come before the first element
+	}
 	for n := 0; c.Count == 0 || n < c.Count; n++ {
 		take := c.take
 		if c.Try {

@@ -49,6 +49,9 @@ func (c *queueDeadCmd) Run(a *app) error {
 		return err
 	}
 	defer m.Close()
+	if err := a.missingQueue(m, c.Name); err != nil {
+		return err
+	}
 	facts, more := deadFacts{Queue: c.Name, Elements: []buriedFacts{}}, false
 	for b, err := range q.Dead(a.ctx) {
 		if err != nil {
@@ -131,6 +134,9 @@ func (c *choice) each(a *app, done string, fn func(q *queue.Queue, name string) 
 		return err
 	}
 	defer m.Close()
+	if err := a.missingQueue(m, c.Name); err != nil {
+		return err
+	}
 	names := c.Elements
 	if c.All {
 		for b, err := range q.Dead(a.ctx) {

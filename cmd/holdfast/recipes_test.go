@@ -32,8 +32,18 @@ func TestQueueVerbs(t *testing.T) {
 			t.Errorf("queue %s: exit code %d, stderr %q; want %d, %q", args, r.code, r.stderr, code, stderr)
 		}
 	}
+	for _, args := range []string{"take --try nope", "dead nope", "requeue --all nope", "drop nope x"} {
+		code := exitMissing
+		if args == "take --try nope" {
+			code = exitNotGranted
+		}
+		want(args, "", code, "", "there is no queue nope: the name is mistyped, or no process has used it lately")
+		if e.Exists("/holdfast/nope") {
+			t.Errorf("%s has made the queue", args)
+		}
+	}
+	want("take --wait 100ms mails", "", exitNotGranted, "", "or no process has used it lately; waiting for it\nholdfast: mails: no element within 100ms")
 	want("take --try mails", "", exitNotGranted, "", "queue is empty")
-	want("take --wait 100ms mails", "", exitNotGranted, "", "mails: no element within 100ms")
 	want("put mails one two", "", 0, "mails: 2 elements put", "")
 	want("put --json mails", "three\nfour\n", 0, `{"offered":2,"queue":"mails"}`, "")
 	want("ls mails", "", 0, `
