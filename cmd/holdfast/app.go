@@ -33,6 +33,7 @@ type app struct {
 	asJSON         bool        // --json
 	known          *connection // what connection has read: a file can be a pipe, and is read once
 	verb           string
+	given          map[string]bool // the flags that are on the command line
 	parser         *kong.Kong
 }
 
@@ -66,7 +67,7 @@ func (a *app) manager(ctx context.Context, change func(*manager.Config)) (*manag
 	defer cancel()
 	m, err := manager.Open(trying, cfg)
 	if errors.Is(err, manager.ErrNoChroot) {
-		return nil, noChroot(c.chroot)
+		return nil, a.noChroot(c.chroot)
 	} else if err != nil {
 		return nil, a.notOpened(ctx, trying, err)
 	}
@@ -97,8 +98,22 @@ func (a *app) createChroot(ctx context.Context, c connection) error {
 }
 
 // noChroot returns the error of a chroot that does not exist.
-func noChroot(chroot string) error {
-	return usagef("--servers: there is no chroot %s: is it mistyped? If it is new, create it: holdfast run --create-chroot …", safe(chroot))
+func (a *app) noChroot(chroot string) error {
+	return usagef("%s: there is no chroot %s: is it mistyped? If it is new, create it: holdfast run --create-chroot …", a.origin("servers"), safe(chroot))
+}
+
+// origin returns by what a global flag has its value: the flag, or its variable.
+func (a *app) origin(flag string) string {
+	variable := "HOLDFAST_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+	if _, set := os.LookupEnv(variable); set && !a.given[flag] {
+		return variable
+	}
+	return "--" + flag
+}
+
+// badValue returns the error of a global flag's value, which err is about.
+func (a *app) badValue(flag string, err error) error {
+	return usagef("%s: %s", a.origin(flag), strings.TrimPrefix(err.Error(), manager.ErrBadConfig.Error()+": "))
 }
 
 // client opens a session of its own for a verb that only reads, and leaves no trace. The
@@ -158,8 +173,18 @@ func (a *app) connection() (connection, error) {
 }
 
 func (a *app) readConnection() (c connection, err error) {
+	const shortest, longest = 100 * time.Millisecond, 24 * time.Hour // as package manager has them
+	switch t := a.SessionTimeout; {
+	case t < shortest || t > longest:
+		return c, usagef("%s is %v: it must be between %v and %v", a.origin("session-timeout"), t, shortest, longest)
+	case strings.Contains(a.Servers, "://"):
+		return c, usagef("%s is %q, a URL: give host:port, and a comma between servers; a chroot may follow", a.origin("servers"), a.Servers)
+	}
 	if c.servers, c.chroot, err = manager.ParseServers(a.Servers); err != nil {
-		return c, usagef("--servers: %w", err)
+		return c, a.badValue("servers", err)
+	}
+	if _, err := manager.LockPath(a.Root, "any"); err != nil {
+		return c, a.badValue("root", err)
 	}
 	c.root = c.chroot + a.Root
 	if c.auth, err = a.auth(); err != nil {
@@ -276,7 +301,15 @@ func (a *app) logger() *slog.Logger {
 	if err := level.UnmarshalText([]byte(a.LogLevel)); err != nil {
 		level = slog.LevelWarn // the parser lets no other word pass
 	}
-	return slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level}))
+	return slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level, ReplaceAttr: inFlags}))
+}
+
+// inFlags has a line of the log name the flag where packages name the field of their Config.
+func inFlags(_ []string, at slog.Attr) slog.Attr {
+	if at.Key == slog.MessageKey {
+		return slog.String(at.Key, strings.ReplaceAll(at.Value.String(), "SessionTimeout", "--session-timeout"))
+	}
+	return at
 }
 
 // printf writes to standard output.

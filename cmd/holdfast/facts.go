@@ -45,7 +45,7 @@ func (a *app) source(name string) (*source, error) {
 	if s.Reader, err = inspect.NewReader(client, c.root); err == nil && c.chroot != "" {
 		var there bool
 		if there, err = session.There(c.chroot); err == nil && !there {
-			err = noChroot(c.chroot)
+			err = a.noChroot(c.chroot)
 		}
 	}
 	if err != nil {
@@ -133,12 +133,15 @@ func (a *app) deniedAll(paths []string) error {
 	return fmt.Errorf("this client may not list %s, so what is there is not known: give credentials that may, by --auth-file or HOLDFAST_AUTH", some(paths))
 }
 
-// checkName refuses a path where a verb takes a name: "/holdfast/jobs/x" would be the name of
+// checkName refuses an empty name, and a path where a verb takes a name: "/holdfast/jobs/x" would be the name of
 // another lock than jobs/x, which the path is of.
 func (a *app) checkName(verb *kong.Node) error {
 	for _, arg := range verb.Positional {
 		name, ok := arg.Target.Interface().(string)
-		if !ok || arg.Name != "name" && arg.Name != "prefix" || a.Root == "/" {
+		switch {
+		case ok && arg.Name == "name" && name == "":
+			return usagef("the name is empty: see holdfast %s --help", verb.Path())
+		case !ok || arg.Name != "name" && arg.Name != "prefix" || a.Root == "/":
 			continue
 		}
 		_, chroot, _ := manager.ParseServers(a.Servers) // which the verb refuses, if it must

@@ -55,6 +55,12 @@ func run(args []string, stdin io.Reader, stdout *writer, stderr io.Writer) error
 		asJSON:  c.JSON,
 		verb:    parsed.Selected().Name,
 		parser:  parser,
+		given:   make(map[string]bool),
+	}
+	for _, p := range parsed.Path {
+		if p.Flag != nil {
+			a.given[p.Flag.Name] = true
+		}
 	}
 	if err := a.checkName(parsed.Selected()); err != nil {
 		return err

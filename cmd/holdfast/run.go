@@ -220,6 +220,9 @@ func (c *runCmd) check(a *app) error {
 			return usagef("%s is %d: it must be from 0 to 255", f.flag, f.code)
 		}
 	}
+	if _, err := a.connection(); err != nil { // --kill-after depends on --session-timeout
+		return err
+	}
 	if c.KillAfter == 0 {
 		c.KillAfter = a.SessionTimeout / 6
 	}

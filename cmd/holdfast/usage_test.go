@@ -51,10 +51,17 @@ func TestBadUsage(t *testing.T) {
 		{"negative grace", "cron --every 1s --grace=-1s x -- true", `--grace is -1s`},
 		{"no attempt", "cron --every 1s --attempts 0 x -- true", `--attempts is 0`},
 		{"bad policy", "cron --every 1s --missed some x -- true", `--missed must be one of`},
-		{"no server", "run --servers= x -- true", `--servers: `},
+		{"no server", "run --servers= x -- true", `--servers: connection string "": `},
 		{"bad server", "run --servers a:b x -- true", `--servers: .*a:b`},
-		{"bad root", "run --root locks x -- true", `Root: `},
-		{"bad session timeout", "run --session-timeout 10ms --kill-after 1ms x -- true", `SessionTimeout is 10ms`},
+		{"a URL", "ls --servers http://zk1:2181", `--servers is "http://zk1:2181", a URL: give host:port`},
+		{"bad root", "run --root locks x -- true", `: --root: root "locks" does not begin with a slash`},
+		{"bad root, to be read", "ls --root locks", `: --root: root "locks" does not begin with a slash`},
+		{"bad session timeout", "run --session-timeout 10ms x -- true", `: --session-timeout is 10ms: it must be between 100ms and 24h0m0s`},
+		{"bad session timeout, to read", "ls --session-timeout 10ms", `: --session-timeout is 10ms: it must be between 100ms and 24h0m0s`},
+		{"bad session timeout, to check", "doctor --session-timeout 10ms", `: --session-timeout is 10ms: it must be between 100ms and 24h0m0s`},
+		{"no session timeout", "run --session-timeout 0s x -- true", `: --session-timeout is 0s`},
+		{"no name", "who ''", `: the name is empty: see holdfast who --help`},
+		{"no name of a queue", "queue ls ''", `: the name is empty: see holdfast queue ls --help`},
 		{"no such file", "run --auth-file /nonexistent x -- true", `--auth-file: .*no such file`},
 		{"bad credentials", "run --auth-file " + secret + " x -- true", `does not have the form user:password`},
 		{"acl without credentials", "run --acl private x -- true", `--acl=private needs credentials`},
@@ -68,7 +75,7 @@ func TestBadUsage(t *testing.T) {
 			t.Parallel()
 			args := strings.Fields(tt.args)
 			for i := range args {
-				args[i] = strings.ReplaceAll(args[i], "_", " ") // an argument with blanks
+				args[i] = strings.NewReplacer("_", " ", "''", "").Replace(args[i]) // an argument with blanks, or an empty one
 			}
 			stdout, stderr, code := do(t, args...)
 			if code != exitUsage || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.HasPrefix(stderr, "holdfast: ") {
@@ -78,6 +85,33 @@ func TestBadUsage(t *testing.T) {
 				t.Errorf("it says %q, want %q", stderr, tt.want)
 			}
 		})
+	}
+}
+
+// TestBadEnvironment: what is wrong with a variable is said of the variable, unless the flag is
+// given.
+func TestBadEnvironment(t *testing.T) {
+	for _, test := range []struct{ variable, args, want string }{
+		{"HOLDFAST_SERVERS=", "ls", `holdfast: HOLDFAST_SERVERS: connection string ""`},
+		{"HOLDFAST_SERVERS=", "ls --servers a:b", `holdfast: --servers: connection string "a:b"`},
+		{"HOLDFAST_SERVERS=zk://x", "ls", `holdfast: HOLDFAST_SERVERS is "zk://x", a URL`},
+		{"HOLDFAST_ROOT=locks", "who x", `holdfast: HOLDFAST_ROOT: root "locks"`},
+		{"HOLDFAST_SESSION_TIMEOUT=10ms", "run x -- true", `holdfast: HOLDFAST_SESSION_TIMEOUT is 10ms: `},
+	} {
+		c := prepare(t, strings.Fields(test.args)...)
+		c.Env = append(c.Env, test.variable)
+		c.begin()
+		if code := c.code(); code != exitUsage || !strings.HasPrefix(c.stderr.String(), test.want) {
+			t.Errorf("%s %s: exit code %d, %s; want %s", test.variable, test.args, code, c.stderr, test.want)
+		}
+	}
+}
+
+// TestLogNamesFlags: a line of the log says what to do in the words of the command line.
+func TestLogNamesFlags(t *testing.T) {
+	r := startEnsemble(t).holdfast("ls", "--session-timeout", "100ms")
+	if want := `msg="the zookeeper servers changed the session timeout: set --session-timeout to what they grant`; r.code != 0 || !strings.Contains(r.stderr, want) {
+		t.Errorf("exit code %d, %s; want %s", r.code, r.stderr, want)
 	}
 }
 
