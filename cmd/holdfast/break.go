@@ -56,9 +56,6 @@ func (c *breakCmd) Run(a *app) error {
 	case c.Grace < 0:
 		return usagef("--grace is %v: it must not be negative", c.Grace)
 	}
-	if !c.Yes && !isTerminal(a.stdin) {
-		return usagef("break asks before it deletes, and standard input is no terminal: give --yes")
-	}
 	s, err := a.source(c.Name)
 	if err != nil {
 		return err
@@ -83,6 +80,9 @@ func (c *breakCmd) Run(a *app) error {
 		return nil
 	}
 	if len(doomed) > 0 {
+		if !c.Yes && !isTerminal(a.stdin) {
+			return usagef("break asks before it deletes, and standard input is no terminal: give --yes")
+		}
 		describeDoomed(a.stderr, &q, doomed, time.Now())
 		if !c.Yes {
 			if ok, err := confirm(a.stdin, a.stderr, "Delete "+count(len(doomed), "node", "nodes")+"?"); err != nil || !ok {

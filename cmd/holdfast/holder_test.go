@@ -134,7 +134,7 @@ func TestRevoke(t *testing.T) {
 			given up after D`, ""},
 		{[]string{"revoke", "--grace", "200ms", "ignores"}, 4,
 			"asking billing@HOST, pid PID, at db7:8080 to give ignores up within 200ms",
-			`holdfast: revoke "ignores": not given up: told billing@HOST, pid PID, at db7:8080, since TIME (1 holder inside)`},
+			`holdfast: revoke "ignores": not given up: told billing@HOST, pid PID, at db7:8080, since TIME (1 holder inside); it had 200ms: give it more by --grace, or see holdfast break --help`},
 		{[]string{"revoke", "free"}, 0, "free is free", ""},
 		{[]string{"revoke", "--grace=-1s", "free"}, 2, "", "holdfast: --grace must be positive"},
 	} {

@@ -37,6 +37,9 @@ func TestF322_MistakesShow(t *testing.T) {
 		{"revoke jobs/nihgtly", `there is no lock jobs/nihgtly` + like, exitMissing},
 		{"revoke jobs/idle", ``, 0},
 		{"break --yes jobs/nihgtly", `there is no lock jobs/nihgtly` + like, exitMissing},
+		{"break jobs/nihgtly", `there is no lock jobs/nihgtly` + like, exitMissing}, // nothing to ask about
+		{"break jobs/idle", ``, 0},
+		{"break jobs/nightly", `standard input is no terminal: give --yes$`, exitUsage},
 		{"members jobs/nihgtly", `there is no group jobs/nihgtly` + like, exitMissing},
 		{"shards jobs/nihgtly", `there is no divided work jobs/nihgtly` + like, exitMissing},
 

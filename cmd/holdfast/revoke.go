@@ -68,14 +68,17 @@ func (c *revokeCmd) Run(a *app) error {
 	if !a.JSON {
 		a.printAsked(lock.Name(), holders, c.Grace)
 	}
-	err = lock.Revoke(ctx, c.Reason)
+	err = late(lock.Revoke(ctx, c.Reason))
+	if exitCode(err) == exitNotGranted {
+		err = exitf(exitNotGranted, "%w; it had %v: give it more by --grace, or see holdfast break --help", err, c.Grace)
+	}
 	if a.JSON {
 		facts := revokeFacts{Lock: lock.Name(), GivenUp: err == nil, Seconds: time.Since(began).Seconds(), Holders: []*contenderFacts{}}
 		for i := range holders {
 			facts.Holders = append(facts.Holders, factsOf(inspect.FromManager(holders[i]), i+1))
 		}
 		if err != nil {
-			facts.Error = oneLine(late(err))
+			facts.Error = oneLine(err)
 		}
 		if err := a.json(facts); err != nil {
 			return err
@@ -84,7 +87,7 @@ func (c *revokeCmd) Run(a *app) error {
 	if err == nil && !a.JSON && len(holders) > 0 {
 		a.printf("given up after %s\n", time.Since(began).Round(100*time.Millisecond))
 	}
-	return late(err)
+	return err
 }
 
 // holdersOf returns the contenders that hold a lock.
