@@ -81,14 +81,30 @@ func NewEnsemble(cfg EnsembleConfig) *Ensemble {
 	return &Ensemble{svc}
 }
 
-// Server returns the server with a number from 1 on.
-func (e *Ensemble) Server(number int) *Server { return e.svc.servers[number-1] }
+// Server returns the server with this number: from 1 to how many servers there are, those that
+// vote first and the observers behind them. It panics if there is none, as all methods do that
+// take a number. [Ensemble.Leader] can be 0.
+func (e *Ensemble) Server(number int) *Server {
+	if all := e.svc.servers; number < 1 || number > len(all) {
+		panic(fmt.Sprintf("zktest: there is no server %d: the ensemble has 1 to %d", number, len(all)))
+	}
+	return e.svc.servers[number-1]
+}
+
+// pair returns two servers that have a link.
+func (e *Ensemble) pair(a, b int) (*Server, *Server) {
+	if a == b {
+		panic(fmt.Sprintf("zktest: server %d has no link to itself: name two servers", a))
+	}
+	return e.Server(a), e.Server(b)
+}
 
 // Close ends all servers; see [Server.Close].
 func (e *Ensemble) Close() error { return e.Server(1).Close() }
 
-// Leader returns the number of the server that leads, or 0. A leader that is cut off from the
-// others leads until it notices, or until they have elected another.
+// Leader returns the number of the server that leads; 0 if none does, as after a stop of the leader
+// until the others have elected another. A leader that is cut off from the others leads until it
+// notices, or until they have elected another.
 func (e *Ensemble) Leader() int {
 	e.svc.mu.Lock()
 	defer e.svc.mu.Unlock()
@@ -142,7 +158,7 @@ func (e *Ensemble) CutLink(a, b int) {
 	s := e.svc
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.disrupt(func() { s.link(e.Server(a), e.Server(b)).cut = true })
+	s.disrupt(func() { s.link(e.pair(a, b)).cut = true })
 }
 
 // Deafen has nothing arrive at one server of what another sends to it, until Heal or until the other
@@ -151,7 +167,7 @@ func (e *Ensemble) Deafen(server, to int) {
 	s := e.svc
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a, b := e.Server(server), e.Server(to)
+	a, b := e.pair(server, to)
 	s.link(a, b).deaf = a
 	for _, ch := range s.channels() {
 		if s.link(ch.from, ch.to) == s.link(a, b) {
@@ -166,7 +182,7 @@ func (e *Ensemble) SlowLink(a, b int, d time.Duration) {
 	s := e.svc
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := s.link(e.Server(a), e.Server(b))
+	l := s.link(e.pair(a, b))
 	l.delay = d
 	for _, ch := range s.channels() {
 		if l != s.link(ch.from, ch.to) {

@@ -100,8 +100,10 @@ func (c *chaos) run() string {
 		c.look()
 	}
 	c.startAll()
-	for i := range c.servers * c.servers {
-		c.e.SlowLink(i/c.servers+1, i%c.servers+1, 0)
+	for a := range c.servers {
+		for b := range a {
+			c.e.SlowLink(a+1, b+1, 0)
+		}
 	}
 	c.e.Heal()
 	time.Sleep(10 * time.Second)
@@ -118,10 +120,14 @@ func (c *chaos) run() string {
 // disturb has something happen, often to one server or to a pair.
 func (c *chaos) disturb(n, m int) {
 	slow := time.Duration(c.rnd.Int64N(int64(ensembleTick)))
+	other := m
+	if n == m {
+		other = n%c.servers + 1 // a server has no link to itself
+	}
 	all := []func(){
-		func() { c.e.Isolate(n) }, func() { c.e.Isolate(n) }, func() { c.e.Isolate(n, m) }, func() { c.e.CutLink(n, m) },
+		func() { c.e.Isolate(n) }, func() { c.e.Isolate(n) }, func() { c.e.Isolate(n, m) }, func() { c.e.CutLink(n, other) },
 		c.e.Heal, c.e.Heal, c.e.Heal,
-		func() { c.e.SlowLink(n, m, slow) }, func() { c.e.SlowLink(n, m, slow) }, func() { c.e.SlowLink(n, m, 0) },
+		func() { c.e.SlowLink(n, other, slow) }, func() { c.e.SlowLink(n, other, slow) }, func() { c.e.SlowLink(n, other, 0) },
 		func() { c.e.Server(n).Stop() }, func() { c.e.Pause(n) }, func() { c.e.Pause(n) }, c.startAll,
 	}
 	all[c.rnd.IntN(len(all))]()

@@ -90,3 +90,35 @@ func direct(e *zktest.Ensemble, a args) (result string, ok bool) {
 	synctest.Wait()
 	return "", true
 }
+
+// TestNoSuchServer: a number that no server has is refused in words that say which there are.
+func TestNoSuchServer(t *testing.T) {
+	e := newEnsemble(t, zktest.EnsembleConfig{Observers: 1})
+	e.Server(4) // the observer
+	const to4 = ": the ensemble has 1 to 4"
+	for _, test := range []struct {
+		call string
+		do   func()
+		want string
+	}{
+		{"Server(0)", func() { e.Server(0) }, "zktest: there is no server 0" + to4},
+		{"Server(5)", func() { e.Server(5) }, "zktest: there is no server 5" + to4},
+		{"Isolate(7)", func() { e.Isolate(7) }, "zktest: there is no server 7" + to4},
+		{"Pause(0)", func() { e.Pause(0) }, "zktest: there is no server 0" + to4},
+		{"Resume(-1)", func() { e.Resume(-1) }, "zktest: there is no server -1" + to4},
+		{"CutLink(1, 9)", func() { e.CutLink(1, 9) }, "zktest: there is no server 9" + to4},
+		{"CutLink(1, 1)", func() { e.CutLink(1, 1) }, "zktest: server 1 has no link to itself: name two servers"},
+		{"SlowLink(2, 2, 1s)", func() { e.SlowLink(2, 2, time.Second) }, "zktest: server 2 has no link to itself: name two servers"},
+		{"Deafen(3, 3)", func() { e.Deafen(3, 3) }, "zktest: server 3 has no link to itself: name two servers"},
+	} {
+		func() {
+			defer func() {
+				if got := recover(); got != test.want {
+					t.Errorf("%s panics with %v, want %s", test.call, got, test.want)
+				}
+			}()
+			test.do()
+		}()
+	}
+	e.Heal() // none of them holds the mutex
+}

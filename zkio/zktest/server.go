@@ -17,13 +17,6 @@ import (
 
 // A Server is a ZooKeeper server within this process. Use NewServer to create one
 // and Close to end it. All methods are safe for concurrent use.
-//
-// A single mutex, service.mu, protects the whole state: data, sessions, watches. The goroutine
-// that reads a connection executes its requests under that mutex, and queues the
-// answers and events under it. Transactions are therefore ordered by who locks
-// the mutex when, and all clients see that order. The mutex is not held during
-// I/O, while waiting, or while a test's hook runs. The mutexes of connections and
-// of the faults come after it in the lock order.
 type Server struct {
 	*service
 	member

@@ -13,7 +13,12 @@ import (
 // A service is what the servers of an ensemble share: the committed data and the sessions, as
 // their leader keeps them. A single server has one to itself.
 //
-// One mutex protects the state of all servers; see [Server].
+// A single mutex, mu, protects the state of all servers: data, sessions, watches. The goroutine
+// that reads a connection executes its requests under that mutex, and queues the
+// answers and events under it. Transactions are therefore ordered by which goroutine locks
+// the mutex when, and all clients see that order. The mutex is not held during
+// I/O, while waiting, or while a test's hook runs. The mutexes of connections and
+// of the faults come after it in the lock order.
 type service struct {
 	cfg     Config
 	log     *slog.Logger
