@@ -164,6 +164,18 @@ func TestGlobalFlagsInTheEnvironment(t *testing.T) {
 	}
 }
 
+// TestVerbsInTheReference: docs/command.md has each verb in its table, and a section on it.
+func TestVerbsInTheReference(t *testing.T) {
+	text, err := os.ReadFile("../../docs/command.md")
+	must(t, err)
+	table, sections, _ := strings.Cut(string(text), "## A first session")
+	for _, verb := range newParser(new(cli), os.Stdout, os.Stderr).Model.Children {
+		if !strings.Contains(table, "[`"+verb.Name+"`](#"+verb.Name+")") || !strings.Contains(sections, "\n## "+verb.Name+"\n") {
+			t.Errorf("docs/command.md lacks %s in its table, or its section", verb.Name)
+		}
+	}
+}
+
 // TestNoServer: the error names each server, why it cannot be reached, and for how long
 // that was tried; the exit code is 3.
 func TestNoServer(t *testing.T) {
