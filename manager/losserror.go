@@ -22,7 +22,7 @@ type lossError struct {
 	paused  time.Duration // for how long this process did not run, if that is the cause
 	session *zkio.Session // of the grant
 	alive   atomic.Bool   // the session has got an answer since the node was gone
-	revoked string        // by which process the lock was revoked before, as the text has it; or ""
+	revoked string        // which process revoked the lock just before, as the text has it; or ""
 }
 
 // cause returns the way in which the lock was lost, as far as that is known.
@@ -95,7 +95,7 @@ const (
 func (s *share) lost(op string, by noticed) *Error {
 	p := s.promises()
 	session, lease := p.tenure.session, p.tenure.lease
-	e := &lossError{session: session, over: cmp.Or(session.Err(), lease.SessionErr()), revoked: revokedText(p.revokedBy())}
+	e := &lossError{session: session, over: cmp.Or(session.Err(), lease.SessionErr()), revoked: revokedText(s.blamed())}
 	switch {
 	case e.over != nil:
 		e.why = errSessionEnded

@@ -166,6 +166,51 @@ func TestF312_LossNamesTheRevoker(t *testing.T) {
 	})
 }
 
+// The loss names the latest revocation, and only if that is in force, however long it has been,
+// or has just ended.
+func TestF312_LossNamesTheLatestRevocation(t *testing.T) {
+	type test struct {
+		latest time.Duration // how long the process waits that revokes the lock for the second time
+		lost   time.Duration // how long after that revocation the lock is lost
+		named  bool          // by the loss
+		mutex  bool
+	}
+	each(t, map[string]test{
+		"the latest has just ended":          {latest: time.Second, lost: 2 * time.Second, named: true},
+		"the latest has just ended, a mutex": {latest: time.Second, lost: 2 * time.Second, named: true, mutex: true},
+		"the latest is in force":             {latest: 2 * time.Hour, lost: time.Hour, named: true},
+		"the latest ended long ago":          {latest: time.Second, lost: time.Hour},
+		"the latest ended long ago, a mutex": {latest: time.Second, lost: time.Hour, mutex: true},
+		"the latest ended some time before":  {latest: time.Second, lost: time.Second + 2*blameFor},
+	}, func(c *cluster, test test) {
+		m, b := c.open("a"), c.lock("b")
+		var h Hold
+		if test.mutex {
+			x, err := m.Mutex("jobs")
+			wantErr(c.t, "mutex", err, nil)
+			h = mustLockMutex(c.t, x)
+		} else {
+			h = mustLock(c.t, exclusive(c.t, m, "jobs"))
+		}
+		wantErr(c.t, "earlier", <-c.revoking(b, "earlier", time.Second), context.DeadlineExceeded)
+		later(time.Hour)
+		latest := c.revoking(b, "latest", test.latest)
+		later(test.lost)
+		path := c.nodeOf(m)
+		m.client.Unwatch(path, m.active.list()[0])
+		c.remove(path)
+		err := errOf(h.Guard(c.t.Context(), zkio.CreateOp("/x", nil, nil)))
+		wantErr(c.t, "guard", err, ErrLost)
+		if named := strings.Contains(err.Error(), `"latest"`); named != test.named || strings.Contains(err.Error(), "earlier") {
+			c.t.Errorf("the error says %q; names the latest: %t, want %t", err, named, test.named)
+		}
+		if test.latest > test.lost {
+			wantErr(c.t, "revoke", <-latest, nil)
+		}
+		h.Release()
+	})
+}
+
 // A watch tells of a deletion before the session's end is known. The error says what is
 // known at the time at which it is read.
 func TestF316_CauseBecomesKnown(t *testing.T) {

@@ -80,7 +80,8 @@ type letter struct {
 	waiting bool               // it revokes a lock that is about to be granted …
 	short   bool               // … and nothing but said.Node is kept: steps read it again
 	until   time.Time          // when the process that revokes gives up; zero: never
-	revoked *roundIO           // the round that it has revoked, whose gate is closed for it; nil: none
+	revoked *roundIO           // the round that it has revoked, whose gate is closed for it; nil: none …
+	asks    *revoking          // … and what revoke has returned
 }
 
 // revokePrefix begins the names of revocations. The name of a question is only a guid.
@@ -226,7 +227,7 @@ func (b *mailbox) keep(names []string) {
 				l.cancel()
 			}
 			if l.revoked != nil {
-				l.revoked.incumbent().revokerLeft()
+				l.revoked.incumbent().revokerLeft(l.asks)
 			}
 			delete(b.letters, name)
 		}
@@ -411,7 +412,7 @@ func (b *mailbox) revoke(l *letter) {
 		return
 	case own.holds():
 		l.revoked = own.round.io()
-		l.revoked.incumbent().revoke(Revocation{From: l.from, Reason: string(l.said.Text), Until: l.until})
+		l.asks = l.revoked.incumbent().revoke(Revocation{From: l.from, Reason: string(l.said.Text), Until: l.until})
 		a = own.report()
 	case own.waits():
 		if len(b.pick(func(l *letter) bool { return l.waiting && !l.short })) >= maxAsked {

@@ -4,6 +4,7 @@ package manager
 
 import (
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/state"
@@ -45,10 +46,48 @@ func (p *promises) revokedBy() *Revocation {
 	return nil
 }
 
+// A revoking is a revocation, and until when the process that revokes has waited.
+type revoking struct {
+	Revocation
+	left atomic.Int64 // when it stopped waiting, on the manager's clock; 0: it waits
+}
+
+// blameFor is for how long a revocation that has ended is taken for the reason of a loss.
+// holdfast break stops waiting before it deletes the node, and a process that was cut off
+// hears of both at once. What ended long ago has nothing to do with a loss.
+const blameFor = 10 * time.Second
+
+// blamed returns the latest revocation of the share, if it is in force or has just ended;
+// otherwise nil.
+func (s *share) blamed() *Revocation {
+	p := s.promises()
+	if turn := p.turn(); turn != nil {
+		host := turn.mutex.host() // which is revoked
+		if host == nil {
+			return nil
+		}
+		p = host.promises()
+	}
+	signals := p.signalled.Load()
+	if signals == nil {
+		return nil
+	}
+	r := signals.latest.Load()
+	if r == nil {
+		return nil
+	}
+	if left := r.left.Load(); left != 0 && s.lock.m.now()-left > int64(blameFor) {
+		return nil
+	}
+	return &r.Revocation
+}
+
 // revoke closes the gate to newcomers and tells the holders. Holders hear of the first
-// revocation only. For a round that waits, only a step calls it. The caller calls
-// revokerLeft when the process that revokes does not wait any longer.
-func (t *incumbent) revoke(r Revocation) {
+// revocation only. For a round that waits, only a step calls it. The caller gives what revoke
+// returns to revokerLeft when the process that revokes does not wait any longer.
+func (t *incumbent) revoke(r Revocation) *revoking {
+	now := &revoking{Revocation: r}
+	t.signals().latest.Store(now)
 	t.signals().revokers.Add(1) // before the gate is closed: see openGate
 	// Before the holders learn of it: none of them may see a newcomer enter then. The
 	// grant closes the gate of a round that waits: callers that come until then are in
@@ -67,6 +106,7 @@ func (t *incumbent) revoke(r Revocation) {
 		t.tellMutex()
 	}
 	t.round.endIdle()
+	return now
 }
 
 // Revoked returns a channel that closes when a process asks this one to give the lock
@@ -107,9 +147,9 @@ func (t *incumbent) revokedByCurator(s *zkio.Session, data []byte, stat zkio.Sta
 		return nil
 	}
 	l := t.round.lock
-	t.revoke(Revocation{Reason: "revoked by Apache Curator's Revoker"})
+	r := t.revoke(Revocation{Reason: "revoked by Apache Curator's Revoker"})
 	// It does not say whether it waits. If it does, its contender closes the gate again.
-	t.revokerLeavesAfter(max(l.m.cfg.Tenure, defaultTenure))
+	t.revokerLeavesAfter(max(l.m.cfg.Tenure, defaultTenure), r)
 	_, err := s.Set(t.node.Path(), l.m.nodeDataAt(l.kind.String(), time.Unix(0, stat.Ctime*int64(time.Millisecond))), stat.Version)
 	if class := zkio.ClassOf(err); err == nil || class == zkio.Definite {
 		return nil // refused, or the node has changed again, which the watch will report
@@ -117,13 +157,14 @@ func (t *incumbent) revokedByCurator(s *zkio.Session, data []byte, stat zkio.Sta
 	return err
 }
 
-// revokerLeft notes that a process that has revoked the round does not wait any longer.
-func (t *incumbent) revokerLeft() {
+// revokerLeft notes that the process that has asked for r does not wait any longer.
+func (t *incumbent) revokerLeft(r *revoking) {
+	r.left.Store(max(1, t.round.lock.m.now()))
 	t.signals().revokers.Add(-1)
 	t.io.wake()
 }
 
 // revokerLeavesAfter is for a revoker that does not say how long it waits.
-func (t *incumbent) revokerLeavesAfter(d time.Duration) {
-	t.round.lock.m.client.SubmitAfter(d, zkio.Fetches, task(func(*zkio.Session) { t.revokerLeft() }))
+func (t *incumbent) revokerLeavesAfter(d time.Duration, r *revoking) {
+	t.round.lock.m.client.SubmitAfter(d, zkio.Fetches, task(func(*zkio.Session) { t.revokerLeft(r) }))
 }

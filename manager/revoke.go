@@ -167,8 +167,8 @@ func (q *inquiry) revokeOwn(c *Contender) (done bool) {
 	from := *c
 	from.Path, from.Token = "", 0
 	t := own.round.io()
-	t.incumbent().revoke(Revocation{From: from, Reason: string(q.text), Until: q.until})
-	context.AfterFunc(q.ctx, t.incumbent().revokerLeft)
+	r := t.incumbent().revoke(Revocation{From: from, Reason: string(q.text), Until: q.until})
+	context.AfterFunc(q.ctx, func() { t.incumbent().revokerLeft(r) })
 	report := own.report()
 	a := report.answer(*c)
 	q.told.Store(&a)

@@ -18,6 +18,7 @@ type signals struct {
 	contended futures.Promise[struct{}] // this process has seen another one wait: see Contended
 
 	revoked futures.Promise[*Revocation] // a process asks for the lock: see Revoked
+	latest  atomic.Pointer[revoking]     // the latest revocation: see blamed; nil: none
 
 	position atomic.Pointer[positionPromise] // settles when the position is known: see whereabouts.known
 
