@@ -110,7 +110,9 @@ type Config struct {
 	// EventLost, EventFailed, EventRevoked and the events of the session come at once. The
 	// others wait for up to 10 ms, so that the manager's goroutine wakes once for many of
 	// them; they come earlier if one that does not wait follows, or if the manager is closed.
-	// Event.Time says when it happened.
+	// Event.Time says when it happened. If a lock's node is gone and it is not known why,
+	// EventLost, and what follows it, waits for up to 100 ms until the manager knows whether
+	// the session has ended.
 	//
 	// Observer may block. Then events wait, and if more than 4096 wait, the newest are
 	// dropped and counted in ManagerStats.DroppedEvents. Close waits until Observer has

@@ -330,7 +330,8 @@ func TestEventsGather(t *testing.T) {
 				later(time.Second) // its node is watched then
 				c.remove(c.nodeOf(a))
 			},
-			time.Second, []string{"queued", "granted after 0s", "lost held 1s (deleted)"},
+			// As soon as a request has shown that the session is alive.
+			time.Second + eventDelay/2, []string{"queued", "granted after 0s", "lost held 1s (deleted)"},
 		},
 		"failed": {
 			func(c *cluster, a, b *Manager, h Hold) {

@@ -144,12 +144,29 @@ func (f *feed) run() {
 	for {
 		switch e, ok, closed := f.pop(); {
 		case ok:
+			f.awaitCause(e)
 			f.guard("Config.Observer", &f.logged, e.Kind, e.Lock, func() { f.observe(e) })
 		case closed:
 			return
 		default:
 			<-f.tell
 		}
+	}
+}
+
+// awaitCause waits until it is known why a lock was lost, for as long as its line in the log
+// does: a server that ends a session may tell of the deletion of its nodes first. The losses
+// of a moment wait together, so the feed falls back by no more than that, and it does not wait
+// if events would soon be dropped.
+func (f *feed) awaitCause(e Event) {
+	crowded := func() bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return f.n >= maxEvents/2
+	}
+	loss, ok := errors.AsType[*lossError](e.Err)
+	for ok && e.Kind == EventLost && !loss.known() && time.Since(e.Time) < lossMoment && !crowded() {
+		ok = f.m.pause(time.Millisecond) // false: Close has begun
 	}
 }
 

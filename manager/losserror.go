@@ -36,6 +36,9 @@ func (e *lossError) cause() error {
 	return errNodeDeleted
 }
 
+// known reports whether it is known why the lock was lost.
+func (e *lossError) known() bool { return e.why != nil || e.alive.Load() || e.session.Err() != nil }
+
 // Unwrap returns the way in which the lock was lost.
 func (e *lossError) Unwrap() error { return e.cause() }
 

@@ -113,6 +113,37 @@ func TestF316_CauseOfALoss(t *testing.T) {
 	})
 }
 
+// A server ends the session of a connected holder, and tells of the node's deletion before it
+// closes the connection. The observer is told the cause that the log has, and in the case of a
+// deletion without waiting long.
+func TestF316_CauseWhenTheObserverIsTold(t *testing.T) {
+	type test struct {
+		lose func(c *cluster, m *Manager)
+		word string
+	}
+	each(t, map[string]test{
+		"the end of the session": {func(c *cluster, m *Manager) { c.srv.ExpireSession(session(m)) }, "session"},
+		"a deletion":             {func(c *cluster, m *Manager) { c.remove(c.nodeOf(m)) }, "deleted"},
+	}, func(c *cluster, test test) {
+		told := make(chan string, 1)
+		m := c.open("a", func(cfg *Config) {
+			observe := cfg.Observer
+			cfg.Observer = func(e Event) {
+				observe(e)
+				if e.Kind == EventLost {
+					told <- fmt.Sprint(e.Cause(), time.Since(e.Time) <= lossMoment)
+				}
+			}
+		})
+		mustLock(c.t, exclusive(c.t, m, "jobs"))
+		later(time.Second)
+		test.lose(c, m)
+		if got := <-told; got != test.word+"true" {
+			c.t.Errorf("the observer was told %q, want %q and true", got, test.word)
+		}
+	})
+}
+
 // A process revokes the lock, and deletes its node then, as holdfast break does. The loss names
 // it, by whichever way the holder's process learns of the deletion. A revocation in an earlier
 // turn has nothing to do with a loss, and none with the end of a lease.
