@@ -146,7 +146,7 @@ func (e *Error) Error() string {
 	b.WriteString("holdfast: ")
 	b.WriteString(e.Op)
 	if e.Name != "" {
-		fmt.Fprintf(&b, " %q", e.Name)
+		b.WriteString(" " + quoted(e.Name))
 	}
 	b.WriteString(": ")
 	b.WriteString(e.Err.Error())

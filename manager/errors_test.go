@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
@@ -27,6 +28,26 @@ func TestErrorText(t *testing.T) {
 	} {
 		wantEq(t, "text", test.err.Error(), test.want)
 	}
+}
+
+// What an error quotes of a name that no lock can have is bounded. A legal name is quoted in full.
+func TestErrorQuotesLongNames(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		m := c.open("a")
+		for _, test := range []struct{ name, want string }{
+			{strings.Repeat("\x01", 1<<20), strings.Repeat(`\x01`, maxQuoted) + `…" (1048576 bytes)`},
+			{strings.Repeat("\x00", 300), strings.Repeat(`\x00`, maxQuoted) + `…" (300 bytes)`},
+			{strings.Repeat("x", 5000), strings.Repeat("x", maxQuoted) + `…" (5000 bytes)`},
+			{strings.Repeat("x", maxQuoted-1) + strings.Repeat("é", 600), strings.Repeat("x", maxQuoted-1) + `…" (1327 bytes)`},
+			{strings.Repeat("x", 999) + "/", `exclusive "` + strings.Repeat("x", 999) + `/": bad lock name`},
+		} {
+			err := errOf(m.Exclusive(test.name))
+			wantErr(c.t, "exclusive", err, ErrBadName)
+			if text := err.Error(); !strings.Contains(text, test.want) || len(text) > 2048 {
+				c.t.Errorf("%d bytes: %.3000q, want %q", len(text), text, test.want)
+			}
+		}
+	})
 }
 
 // errors.Is tells the sentinels apart, through wrappers, too.

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -99,13 +100,28 @@ func checkSegment(segment string) error {
 	}
 	for _, r := range segment {
 		if illegalRune(r) {
-			return fmt.Errorf("segment %q has the character %U, which ZooKeeper refuses", segment, r)
+			return fmt.Errorf("segment %s has the character %U, which ZooKeeper refuses", quoted(segment), r)
 		}
 	}
 	if _, ok := queue.ParseName(segment); ok {
-		return fmt.Errorf("segment %q looks like the node of a contender", segment)
+		return fmt.Errorf("segment %s looks like the node of a contender", quoted(segment))
 	}
 	return nil
+}
+
+// quoted quotes a name for an error. Of one that is too long for a name, or would be when
+// quoted, it quotes the beginning, and says how long it is.
+func quoted(name string) string {
+	if len(name) <= maxPath {
+		if q := strconv.Quote(name); len(q) <= maxPath {
+			return q
+		}
+	}
+	end := min(len(name), maxQuoted)
+	for end < len(name) && end > maxQuoted-utf8.UTFMax && !utf8.RuneStart(name[end]) {
+		end--
+	}
+	return fmt.Sprintf("%q (%d bytes)", name[:end]+"…", len(name))
 }
 
 // illegalRune reports whether ZooKeeper refuses r in a path: control characters,
