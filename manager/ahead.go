@@ -87,13 +87,14 @@ func (a *ahead) read(r *zkio.Read) *ahead {
 	return &ahead{io: a.io, path: a.path, said: sayingOf(c)}
 }
 
-// arm sets the watch of a contender, which is registered, and notes whether it has gone. It
-// reports false if that is not known.
+// arm sets the watch of a contender, which is registered, and notes what its node says, and
+// whether it has gone. It reports false if that is not known. No other goroutine may know a yet,
+// or read what it says.
 func (a *ahead) arm(s *zkio.Session) (ok bool) {
 	a.changed.Store(false)
-	_, _, err := s.Get(a.path)
+	data, stat, err := s.Get(a.path)
 	if errors.Is(err, zkio.ErrNoAuth) {
-		_, err = a.watchUnreadable(s)
+		stat, err = a.watchUnreadable(s)
 	}
 	if errors.Is(err, zkio.ErrNoNode) {
 		a.gone.Store(uint32(connectionOf(s)))
@@ -101,8 +102,14 @@ func (a *ahead) arm(s *zkio.Session) (ok bool) {
 	}
 	if err != nil {
 		a.changed.Store(true)
+		return false
 	}
-	return err == nil
+	if a.gone.Load() == 0 {
+		c := a.contender()
+		a.io.round.lock.m.peers.describe(c, data, stat)
+		a.said = sayingOf(c)
+	}
+	return true
 }
 
 // contender returns what is known about a.

@@ -157,14 +157,14 @@ func (e *Error) Error() string {
 	case e.Ahead != nil || e.Position > 0:
 		fmt.Fprintf(&b, " (%d ahead", e.Position)
 		if e.Holder != nil {
-			fmt.Fprintf(&b, "; held by %s", e.Holder)
+			fmt.Fprintf(&b, "; held by %s%s", e.Holder, e.Holder.which())
 		}
 		if e.Ahead != nil && (e.Holder == nil || e.Holder.Path != e.Ahead.Path) {
-			fmt.Fprintf(&b, "; waiting for %s", e.Ahead)
+			fmt.Fprintf(&b, "; waiting for %s%s", e.Ahead, e.Ahead.which())
 		}
 		b.WriteString(")")
 	case e.Holder != nil:
-		fmt.Fprintf(&b, " (held by %s)", e.Holder)
+		fmt.Fprintf(&b, " (held by %s%s)", e.Holder, e.Holder.which())
 	}
 	return b.String()
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -24,6 +25,24 @@ type identity struct {
 	ranked  atomic.Int64  // the transaction in the last group's rank
 
 	patterns map[string][]byte // of nodes' data, by kind: see nodeData
+}
+
+// managers are the ids of the Managers of this process that are open. The host and the process
+// id that a node names do not tell them from others: a container that was started again often has
+// those that it had before.
+var managers sync.Map
+
+// which says of a contender, in an error, what its host and process id hide: that this process
+// waits for itself. It returns "" for one of another process.
+func (c *Contender) which() string {
+	_, here := managers.Load(makerOf(c.Path[strings.LastIndexByte(c.Path, '/')+1:]))
+	switch {
+	case c.Own:
+		return ", which is this process itself"
+	case here:
+		return ", which is another Manager of this process"
+	}
+	return ""
 }
 
 // init makes an identity that no other Manager has.

@@ -282,8 +282,22 @@ func (l *Lock) await(ctx context.Context, h Hold, op string) (Hold, error) {
 	h.giveUp()
 	if e, ok := errors.AsType[*Error](err); ok && e.Holder != nil {
 		l.own().toldBy(e)
+		l.blameOwn(e)
 	}
 	return Hold{}, err
+}
+
+// blameOwn adds to e, which names the holder, what to do if this process keeps itself waiting: it
+// holds another lock of the pair.
+func (l *Lock) blameOwn(e *Error) {
+	held := e.Holder
+	if !held.Own || l.rw == nil || held.Kind == Kind(l.kind) {
+		return
+	}
+	e.Err = fmt.Errorf("%w: this process itself holds the %s lock of the pair, and has to release it first", e.Err, held.Kind)
+	if held.Kind == KindRead && l.kind == queue.Write {
+		e.Err = fmt.Errorf("%w; a goroutine that reads before it writes needs RWLock.Upgradable", e.Err)
+	}
 }
 
 // TryLock acquires the lock if this process owns it or can get it without waiting
@@ -443,6 +457,7 @@ func (l *Lock) nameHolder(ctx context.Context, e *Error, p *position) {
 	}
 	if e.Holder != nil {
 		l.own().toldBy(e)
+		l.blameOwn(e)
 	}
 }
 

@@ -139,6 +139,7 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 	}
 	m.wg.Go((*rotation)(m).rotate)
 	m.feed.start()
+	managers.Store(m.id, nil)
 	return m, nil
 }
 
@@ -329,6 +330,7 @@ func (m *Manager) Close() error {
 		return m.closeErr
 	}
 	defer close(m.closeDone)
+	managers.Delete(m.id)
 	m.stage.Store(closingDown)
 	m.cancel(ErrClosed)
 	m.failAll()

@@ -41,8 +41,9 @@ type upgrade struct {
 	// write it, with mu held.
 	exclusive atomic.Pointer[writerNode]
 
-	listedAt atomic.Int64 // when the queue was last listed, on the manager's clock; see overdue
-	again    atomic.Bool  // it must be listed, whatever is known
+	reader   atomic.Pointer[ahead] // the reader that it waits for, once its node was read; nil: none is known
+	listedAt atomic.Int64          // when the queue was last listed, on the manager's clock; see overdue
+	again    atomic.Bool           // it must be listed, whatever is known
 
 	// Used by steps only.
 	own      *writerNode // the writer's node; nil: there is none
@@ -114,7 +115,7 @@ func (x *writerNode) PathChanged(_ string, ev zkio.Event) {
 //
 // Upgrade blocks until the process is exclusive or ctx ends. If it fails, the Hold holds
 // the lock as before, unless that was lost. The errors are ctx.Err() and
-// context.Cause(ctx); those of [Hold.Grant]; [ErrUpgrade] if the Hold is not one of an
+// context.Cause(ctx), with a reader that is in the way in the field Holder of the [*Error]; those of [Hold.Grant]; [ErrUpgrade] if the Hold is not one of an
 // upgradable read lock, or ctx carries a Hold of the read lock; [ErrSequenceExhausted];
 // and what ZooKeeper refused. If the Hold is upgraded already, Upgrade returns nil. During
 // [Manager.Shutdown] it goes on waiting: the Hold is still held.
@@ -147,7 +148,7 @@ func (h Hold) Upgrade(ctx context.Context) error {
 	if first {
 		x.keep(u, key, h.slot.onReleaseDo(h.gen, func() { u.leave(key, byRelease, x.is) }))
 	}
-	ended := false
+	ended, reader := false, (*ahead)(nil)
 	if !up {
 		t.wake()
 		select {
@@ -158,6 +159,7 @@ func (h Hold) Upgrade(ctx context.Context) error {
 		case <-h.Lost():
 		case <-ctx.Done():
 			ended = true
+			reader = u.reader.Load() // before a step forgets it
 			u.leave(key, byCaller, x.lastCall)
 		}
 	}
@@ -168,7 +170,13 @@ func (h Hold) Upgrade(ctx context.Context) error {
 	case u.upgraded(key):
 		return nil
 	case ended:
-		return t.round.error(op, ctxerr.Of(ctx))
+		e := t.round.error(op, ctxerr.Of(ctx))
+		if reader != nil {
+			e.Holder = reader.contender()
+			e.Holder.Holds = true
+			l.blameOwn(e)
+		}
+		return e
 	}
 	return h.error(op, fmt.Errorf("%w: another goroutine has downgraded this Hold", ErrNotGranted))
 }
@@ -511,6 +519,7 @@ func (u *upgrade) waitFor(s *zkio.Session, path string) next {
 		u.stopWaiting()
 		return retry
 	}
+	u.reader.Store(a)
 	return goOn
 }
 
@@ -519,6 +528,7 @@ func (u *upgrade) stopWaiting() {
 	if u.inTheWay != nil {
 		u.io.round.lock.unwatch(&watching{ahead: [maxWatched]*ahead{u.inTheWay}})
 		u.inTheWay = nil
+		u.reader.Store(nil)
 	}
 }
 
