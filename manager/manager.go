@@ -267,7 +267,7 @@ func (m *Manager) open(op, name string, make func(e *locks, path string) bool) (
 	}
 	now, ok := m.enter(path, make)
 	if !ok {
-		return locks{}, &Error{Op: op, Name: name, Err: ErrKind}
+		return locks{}, &Error{Op: op, Name: name, Err: fmt.Errorf("%w: %s", ErrKind, now.what())}
 	}
 	return now, nil
 }

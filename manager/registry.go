@@ -44,6 +44,19 @@ func (e entry) locks() locks {
 	}
 }
 
+// what says which kind of lock is open, for an error.
+func (o locks) what() string {
+	switch {
+	case o.rw != nil:
+		return "a read/write lock"
+	case o.mutex != nil:
+		return "a mutex"
+	case o.lock.latch:
+		return "a leader latch"
+	}
+	return "an exclusive lock"
+}
+
 func (o locks) entry() entry {
 	if o.rw != nil {
 		return entry{weak.Make(&o.rw.reader)}

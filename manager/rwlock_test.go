@@ -3,6 +3,7 @@
 package manager
 
 import (
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -57,5 +58,21 @@ func TestErrKind(t *testing.T) {
 		expect(c.t, rw.Reader() != rw.Writer() && rw.Reader().Path() == rw.Writer().Path() && rw.Writer().Name() == "one",
 			"the pair is %s and %s", rw.Reader().Path(), rw.Writer().Path())
 		wantState(c.t, lock, state.Free, 0)
+	})
+}
+
+// The error says as what kind of lock the process uses the name.
+func TestErrKindSaysWhich(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		m := c.open("a")
+		open := []any{exclusive(c.t, m, "lock"), readWrite(c.t, m, "rw"), openMutex(c.t, m, "mutex"), latch(c.t, m, "latch")}
+		for name, want := range map[string]string{"lock": "an exclusive lock", "rw": "a read/write lock", "mutex": "a mutex", "latch": "a leader latch"} {
+			for _, err := range []error{errOf(m.Exclusive(name)), errOf(m.ReadWrite(name)), errOf(m.Mutex(name)), errOf(m.Access().Latch(name))} {
+				if err != nil && !strings.HasSuffix(err.Error(), ": name is in use as another kind of lock: "+want) {
+					c.t.Errorf("the error says %q, want %q", err, want)
+				}
+			}
+		}
+		runtime.KeepAlive(open)
 	})
 }
