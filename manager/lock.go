@@ -173,7 +173,7 @@ func (l *Lock) inherit(ctx context.Context, op string) (h Hold, pass, done bool)
 	case queue.Write, queue.Upgradable:
 		for other := range l.rw.locks() {
 			if _, ok := other.heldIn(ctx); ok && other != l {
-				return deadHold(l, &Error{Op: op, Name: l.Name(), Err: ErrUpgrade}), false, true
+				return deadHold(l, l.upgradeError(op, other.kind)), false, true
 			}
 		}
 	case queue.Read:
@@ -192,6 +192,16 @@ func (l *Lock) inherit(ctx context.Context, op string) (h Hold, pass, done bool)
 		}
 	}
 	return Hold{}, pass, false
+}
+
+// upgradeError is the error of a caller that has a Hold of the pair's lock of kind held and asks
+// for l.
+func (l *Lock) upgradeError(op string, held queue.Kind) *Error {
+	advice := "release that before, or acquire RWLock.Upgradable in its place"
+	if held == queue.Upgradable {
+		advice = "call Hold.Upgrade in place of that"
+	}
+	return &Error{Op: op, Name: l.Name(), Err: fmt.Errorf("%w: it holds the %s lock and asks for the %s lock; %s", ErrUpgrade, held, l.kind, advice)}
 }
 
 // reenterIn reenters the innermost hold of l in ctx. If done is false there is none that

@@ -135,7 +135,7 @@ func heldAlready(ctx context.Context, op string, locks []*Lock) (all Holds, err 
 			outer, ok = l.rw.heldBeside(ctx, l)
 			if ok && l.kind == queue.Write {
 				all.Release()
-				return nil, &Error{Op: op, Name: l.Name(), Err: ErrUpgrade}
+				return nil, l.upgradeError(op, outer.share.lock.kind)
 			}
 		}
 		if ok {

@@ -76,3 +76,34 @@ func TestErrKindSaysWhich(t *testing.T) {
 		runtime.KeepAlive(open)
 	})
 }
+
+// The error of a caller that would wait for itself says what it holds, what it asks for, and what
+// to do.
+func TestErrUpgradeSaysWhat(t *testing.T) {
+	const release = "release that before, or acquire RWLock.Upgradable in its place"
+	type test struct {
+		held, asked func(*RWLock) *Lock
+		want        string
+	}
+	each(t, map[string]test{
+		"a reader writes":      {(*RWLock).Reader, (*RWLock).Writer, "it holds the read lock and asks for the write lock; " + release},
+		"a reader may write":   {(*RWLock).Reader, (*RWLock).Upgradable, "it holds the read lock and asks for the upgradable lock; " + release},
+		"a writer may write":   {(*RWLock).Writer, (*RWLock).Upgradable, "it holds the write lock and asks for the upgradable lock; " + release},
+		"an upgradable writes": {(*RWLock).Upgradable, (*RWLock).Writer, "it holds the upgradable lock and asks for the write lock; call Hold.Upgrade in place of that"},
+	}, func(c *cluster, test test) {
+		rw := c.rw("a")
+		h := mustLock(c.t, test.held(rw))
+		ctx, cancel := h.Context(c.t.Context())
+		defer cancel()
+		asked := test.asked(rw)
+		all := []error{errOf(asked.Lock(ctx)), errOf(asked.TryLock(ctx)), asked.Acquire(ctx).Err()}
+		if asked == rw.Writer() {
+			all = append(all, errOf(rw.Writer().m.LockAll(ctx, asked, exclusive(c.t, rw.Writer().m, "other"))))
+		}
+		for _, err := range all {
+			wantErr(c.t, "the call", err, ErrUpgrade)
+			expect(c.t, strings.HasSuffix(err.Error(), "would wait for itself: "+test.want), "the error says %q, want %q", err, test.want)
+		}
+		c.unlock(h)
+	})
+}

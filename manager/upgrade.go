@@ -137,7 +137,7 @@ func (h Hold) Upgrade(ctx context.Context) error {
 		return err
 	}
 	if _, reads := l.rw.reader.heldIn(ctx); reads {
-		return h.error(op, ErrUpgrade)
+		return h.error(op, fmt.Errorf("%w: ctx carries a Hold of the read lock; release that before", ErrUpgrade))
 	}
 	if ctx.Err() != nil {
 		return t.round.error(op, ctxerr.Of(ctx))
