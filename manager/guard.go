@@ -3,9 +3,11 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -51,8 +53,8 @@ import (
 //     would; [ErrLost] also if ZooKeeper reports that the lock's node is gone, in
 //     which case the lock is lost for all its holders. Nothing was changed;
 //   - ZooKeeper's objection to one of ops ([zkio.ErrBadVersion], say). Nothing
-//     was changed. The error gives the index of that op, and its result has Err
-//     set;
+//     was changed. The error says which op that is, counted from 1, and its result
+//     has Err set;
 //   - ctx's error, with its cause, if ctx ended before the request was sent.
 //     Nothing was changed.
 func (h Hold) Guard(ctx context.Context, ops ...zkio.Op) ([]zkio.OpResult, error) {
@@ -139,7 +141,7 @@ func (h Hold) guard(ctx context.Context, op string, read *zkio.Read, ops []zkio.
 			default:
 			}
 			if sent && read == nil {
-				return nil, s.error(op, fmt.Errorf("%w, or may still be: %w", ErrUnknownOutcome, ctxerr.Of(ctx)))
+				return nil, s.error(op, fmt.Errorf("%w, or may still be; read %s before going on: %w", ErrUnknownOutcome, pathsOf(ops), ctxerr.Of(ctx)))
 			}
 			return nil, s.error(op, ctxerr.Of(ctx))
 		}
@@ -157,15 +159,43 @@ func (l *line) checkGuarded(ops []zkio.Op) error {
 		_, contender := queue.ParseName(name)
 		switch err := op.Validate(); {
 		case err != nil:
-			return fmt.Errorf("operation %d: %w", i, err)
+			return fmt.Errorf("operation %d: %w", i+1, err)
 		case path == "/"+reservedSegment, strings.HasPrefix(path, "/"+reservedSegment+"/"):
-			return fmt.Errorf("operation %d: %w: %s is ZooKeeper's own", i, zkio.ErrBadArguments, path)
+			return fmt.Errorf("operation %d: %w: %s is ZooKeeper's own", i+1, zkio.ErrBadArguments, path)
 		case path == l.path, inside && contender:
-			return fmt.Errorf("operation %d: %w: %s belongs to the lock itself", i, zkio.ErrBadArguments, path)
+			return fmt.Errorf("operation %d: %w: %s belongs to the lock itself", i+1, zkio.ErrBadArguments, path)
 		}
 	}
 	return nil
 }
+
+// pathsOf names the nodes of ops for an error: the first ones, if they are many.
+func pathsOf(ops []zkio.Op) string {
+	const most = 3
+	var paths []string
+	for _, op := range ops {
+		if !slices.Contains(paths, op.Path()) {
+			paths = append(paths, op.Path())
+		}
+	}
+	text := strings.Join(paths[:min(len(paths), most)], ", ")
+	if len(paths) > most {
+		text += fmt.Sprintf(" and %d more", len(paths)-most)
+	}
+	return text
+}
+
+// A noAnswer is why a request has no answer. Its text leaves out what stands before that in the
+// error of package zkio: the path is that of the lock's node, since the check is the first
+// operation, and that the outcome is unknown is said already.
+type noAnswer struct{ error }
+
+func (e noAnswer) Error() string {
+	_, why, _ := strings.Cut(e.error.Error(), "outcome unknown: ")
+	return cmp.Or(why, e.error.Error())
+}
+
+func (e noAnswer) Unwrap() error { return e.error }
 
 // guarded is a call of Guard as a task of the pool.
 type guarded struct {
@@ -233,7 +263,7 @@ func (g *guarded) Run(*zkio.Session) {
 	case g.read != nil && (class == zkio.Unknown || errors.Is(err, zkio.ErrUnknown)):
 		g.again() // it changes nothing
 	case class == zkio.Unknown, errors.Is(err, zkio.ErrUnknown):
-		g.settle(nil, h.error(g.op, fmt.Errorf("%w: %w", ErrUnknownOutcome, err)))
+		g.settle(nil, h.error(g.op, fmt.Errorf("%w; read %s before going on: %w", ErrUnknownOutcome, pathsOf(g.ops), noAnswer{err})))
 	case class == zkio.Definite && upgraded != nil && upgraded.givenBack(results, err):
 		g.again()
 	case class == zkio.Definite:
@@ -307,7 +337,7 @@ func (g *guarded) refused(results []zkio.OpResult, checks int, err error) ([]zki
 		case res.Err == nil:
 			continue
 		case i >= checks:
-			return results[checks:], h.error(g.op, fmt.Errorf("operation %d: %w", i-checks, err))
+			return results[checks:], h.error(g.op, fmt.Errorf("operation %d: %w", i-checks+1, err))
 		case errors.Is(err, zkio.ErrNoNode):
 			h.home().fail(h.home().lost("hold", nodeMissed))
 			return nil, h.over(g.op)

@@ -102,14 +102,14 @@ func TestGuardRefuses(t *testing.T) {
 			ops  []zkio.Op
 		}{
 			{"no operations", nil},
-			{"operation 1: ", []zkio.Op{good, {}}},
-			{"operation 0: ", []zkio.Op{zkio.SetOp("account", nil, -1)}},
-			{"operation 0: ", []zkio.Op{zkio.SetOp("", nil, -1)}},
-			{"operation 2: ", []zkio.Op{good, good, zkio.DeleteOp("/a//b", -1)}},
-			{"operation 0: ", []zkio.Op{zkio.CreateOp("/a/", nil, nil)}},
-			{"operation 0: ", []zkio.Op{zkio.CheckOp("/a/../b", -1)}},
-			{"operation 0: ", []zkio.Op{zkio.CheckOp("/a/\x07", -1)}},
-			{"operation 0: ", []zkio.Op{zkio.CheckOp("/a/\xff", -1)}},
+			{"operation 2: ", []zkio.Op{good, {}}},
+			{"operation 1: ", []zkio.Op{zkio.SetOp("account", nil, -1)}},
+			{"operation 1: ", []zkio.Op{zkio.SetOp("", nil, -1)}},
+			{"operation 3: ", []zkio.Op{good, good, zkio.DeleteOp("/a//b", -1)}},
+			{"operation 1: ", []zkio.Op{zkio.CreateOp("/a/", nil, nil)}},
+			{"operation 1: ", []zkio.Op{zkio.CheckOp("/a/../b", -1)}},
+			{"operation 1: ", []zkio.Op{zkio.CheckOp("/a/\x07", -1)}},
+			{"operation 1: ", []zkio.Op{zkio.CheckOp("/a/\xff", -1)}},
 			{"ZooKeeper's own", []zkio.Op{zkio.CreateOp("/zookeeper/quota/x", nil, nil)}},
 			{"ZooKeeper's own", []zkio.Op{zkio.DeleteOp("/zookeeper", -1)}},
 			{"belongs to the lock", []zkio.Op{good, zkio.DeleteOp(own, -1)}},
@@ -152,7 +152,7 @@ func TestGuardedOperationFails(t *testing.T) {
 				ops := slices.Insert([]zkio.Op{zkio.SetOp(account, []byte("1"), 0), zkio.CheckOp(account, -1)}, at, test.op)
 				results, err := h.Guard(c.t.Context(), ops...)
 				wantErr(c.t, test.op.Path(), err, test.want)
-				if errors.Is(err, ErrLost) || errors.Is(err, ErrUnknownOutcome) || !strings.Contains(fmt.Sprint(err), fmt.Sprintf("operation %d: ", at)) {
+				if errors.Is(err, ErrLost) || errors.Is(err, ErrUnknownOutcome) || !strings.Contains(fmt.Sprint(err), fmt.Sprintf("operation %d: ", at+1)) {
 					c.t.Errorf("operation %d: got %v", at, err)
 				}
 				expect(c.t, len(results) == len(ops), "operation %d: %d results", at, len(results))
@@ -228,6 +228,44 @@ func TestGuardTriesAgainWhatWasNotSent(t *testing.T) {
 			expect(c.t, !isClosed(g.done), "it went on")
 		}
 		book.want("in the end", "0", test.written)
+		h.Release()
+	})
+}
+
+// No answer comes to a guarded write: the error says once that the outcome is unknown, and which
+// nodes to read, and not that of the lock.
+func TestGuardSaysWhatToRead(t *testing.T) {
+	type test struct {
+		ops  []zkio.Op
+		cut  bool
+		says string
+	}
+	each(t, map[string]test{
+		"one write": {[]zkio.Op{zkio.SetOp(account, nil, -1)}, true, `guard "jobs": outcome unknown: the operations may have been carried out; read /account before going on: `},
+		"the ctx ends": {[]zkio.Op{zkio.SetOp(account, nil, -1)}, false,
+			`guard "jobs": outcome unknown: the operations may have been carried out, or may still be; read /account before going on: context deadline exceeded`},
+		"many writes": {[]zkio.Op{zkio.SetOp(account, nil, -1), zkio.SetOp(account, nil, -1), zkio.CheckOp("/a", -1), zkio.CheckOp("/b", -1), zkio.CheckOp("/c", -1)}, true,
+			"read /account, /a, /b and 1 more before going on: "},
+	}, func(c *cluster, test test) {
+		c.account()
+		l := c.lock("a")
+		h := mustLock(c.t, l)
+		later(time.Second)
+		match := zktest.Match{Session: session(l.m), Path: account, Times: 1}
+		lose := c.srv.Faults().SwallowReply
+		if test.cut {
+			lose = c.srv.Faults().DropReply
+		}
+		f := lose(match)
+		_, err := h.Guard(withTimeout(c.t, 100*time.Millisecond), test.ops...)
+		wantErr(c.t, "guard", err, ErrUnknownOutcome)
+		if test.cut {
+			wantErr(c.t, "guard", err, zkio.ErrUnknown)
+		}
+		if text := err.Error(); !strings.Contains(text, test.says) || strings.Count(text, "outcome unknown") != 1 || strings.Contains(text, dir+"/") {
+			c.t.Errorf("the error says %q, want %q", text, test.says)
+		}
+		f.Remove()
 		h.Release()
 	})
 }
