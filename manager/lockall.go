@@ -89,15 +89,15 @@ func (m *Manager) together(locks []*Lock) (unique []*Lock, at []int, err error) 
 	for i, l := range locks {
 		switch {
 		case l == nil:
-			return nil, nil, fmt.Errorf("%w: lock %d is nil", ErrBadGroup, i)
+			return nil, nil, fmt.Errorf("%w: lock %d of %d is nil", ErrBadGroup, i+1, len(locks))
 		case l.m != m:
-			return nil, nil, fmt.Errorf("%w: lock %d, %q, belongs to another Manager", ErrBadGroup, i, l.Name())
+			return nil, nil, fmt.Errorf("%w: lock %d of %d, %q, belongs to another Manager", ErrBadGroup, i+1, len(locks), l.Name())
 		}
 		switch {
 		case l.kind == queue.Upgradable:
-			return nil, nil, fmt.Errorf("%w: lock %d, %q, is an upgradable read lock, which can only be acquired alone", ErrBadGroup, i, l.Name())
+			return nil, nil, fmt.Errorf("%w: lock %d of %d, %q, is an upgradable read lock, which can only be acquired alone", ErrBadGroup, i+1, len(locks), l.Name())
 		case l.noted.Load().Has(state.Marking):
-			return nil, nil, fmt.Errorf("%w: lock %d, %q, reports abandonment, and can only be acquired alone", ErrBadGroup, i, l.Name())
+			return nil, nil, fmt.Errorf("%w: lock %d of %d, %q, reports abandonment, and can only be acquired alone", ErrBadGroup, i+1, len(locks), l.Name())
 		}
 	}
 	for _, l := range locks {

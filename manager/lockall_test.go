@@ -262,8 +262,8 @@ func TestLockAllRefuses(t *testing.T) {
 			says  string
 		}{
 			{"none", c.t.Context(), nil, ErrBadGroup, "none is given"},
-			{"nil", c.t.Context(), []*Lock{x, nil}, ErrBadGroup, "lock 1 is nil"},
-			{"another manager's", c.t.Context(), []*Lock{x, exclusive(c.t, other, "z")}, ErrBadGroup, `lock 1, "z", belongs to another Manager`},
+			{"nil", c.t.Context(), []*Lock{x, nil}, ErrBadGroup, "lock 2 of 2 is nil"},
+			{"another manager's", c.t.Context(), []*Lock{x, exclusive(c.t, other, "z")}, ErrBadGroup, `lock 2 of 2, "z", belongs to another Manager`},
 			{"one is held", inX, []*Lock{y, x}, ErrPartlyHeld, "release x first"},
 			{"an upgrade", inR, []*Lock{y, rw.Writer()}, ErrUpgrade, ""},
 			{"ended", ended, []*Lock{x, y}, context.Canceled, "x, y"},
