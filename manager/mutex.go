@@ -392,7 +392,7 @@ func (l *locker) Lock() {
 func (l *locker) Unlock() {
 	h := l.hold
 	if h == (Hold{}) {
-		panic("manager: Unlock of a Locker that is not locked")
+		panic(&Error{Op: "unlock", Name: l.mutex.Name(), Err: fmt.Errorf("%w: this Locker is not locked", ErrReleased)})
 	}
 	l.hold = Hold{} // before the release: from then on it is the next goroutine's
 	h.Release()

@@ -331,6 +331,12 @@ func TestMutexLocker(t *testing.T) {
 		all.Wait()
 		expect(c.t, n == 200, "counted to %d, want 200", n)
 		wantPanic(c.t, "Unlock of a Locker that is not locked", one.Unlock)
+		func() {
+			defer func() {
+				wantEq(c.t, "it panics with", fmt.Sprint(recover()), `holdfast: unlock "jobs": hold was released: this Locker is not locked`)
+			}()
+			one.Unlock()
+		}()
 		one.Lock()
 		x.lock.m.Close()
 		one.Unlock() // the lock is lost
