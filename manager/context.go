@@ -21,7 +21,7 @@ import (
 func (h Hold) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	if h.share == nil {
 		ctx, cancel := context.WithCancelCause(parent)
-		cancel(errZeroHold)
+		cancel(zeroHold("context"))
 		return ctx, func() {}
 	}
 	c := h.context(parent)

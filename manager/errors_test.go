@@ -50,6 +50,20 @@ func TestErrorQuotesLongNames(t *testing.T) {
 	})
 }
 
+// The error of a method of the zero Hold names the method.
+func TestErrorsOfTheZeroHold(t *testing.T) {
+	ctx, cancel := Hold{}.Context(t.Context())
+	defer cancel()
+	for op, err := range map[string]error{
+		"unlock": Hold{}.Unlock(t.Context()), "leave": Hold{}.Leave(), "hold": Hold{}.Err(), "grant": errOf(Hold{}.Grant()),
+		"release": settled(t, "release", Hold{}.Release()), "reenter": errOf(Hold{}.Reenter()), "share": errOf(Hold{}.Share()),
+		"upgrade": Hold{}.Upgrade(t.Context()), "downgrade": Hold{}.Downgrade(), "guard": errOf(Hold{}.Guard(t.Context())), "context": context.Cause(ctx),
+	} {
+		wantErr(t, op, err, ErrReleased)
+		wantEq(t, op, fmt.Sprint(err), "holdfast: "+op+": hold was released: it is the zero Hold")
+	}
+}
+
 // errors.Is tells the sentinels apart, through wrappers, too.
 func TestErrorsIs(t *testing.T) {
 	all := []error{

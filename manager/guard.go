@@ -60,7 +60,7 @@ import (
 func (h Hold) Guard(ctx context.Context, ops ...zkio.Op) ([]zkio.OpResult, error) {
 	const op = "guard"
 	if h.share == nil {
-		return nil, errZeroHold
+		return nil, zeroHold(op)
 	}
 	if err := h.share.lock.checkGuarded(ops); err != nil {
 		return nil, h.error(op, err)
@@ -88,10 +88,10 @@ func (h Hold) Guard(ctx context.Context, ops ...zkio.Op) ([]zkio.OpResult, error
 // if an answer is lost, it asks again for as long as the lock is held. If there is no
 // node at path, the error wraps [zkio.ErrNoNode].
 func (h Hold) Get(ctx context.Context, path string) ([]byte, zkio.Stat, error) {
-	if h.share == nil {
-		return nil, zkio.Stat{}, errZeroHold
-	}
 	const op = "get"
+	if h.share == nil {
+		return nil, zkio.Stat{}, zeroHold(op)
+	}
 	read := &zkio.Read{Path: path, What: zkio.ReadData}
 	if _, err := h.guard(ctx, op, read, nil); err != nil {
 		return nil, zkio.Stat{}, err // a worker may still write to read

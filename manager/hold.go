@@ -60,10 +60,14 @@ func deadHold(l *Lock, err error) Hold {
 }
 
 var (
-	errZeroHold  = &Error{Op: "hold", Err: fmt.Errorf("%w: it is the zero Hold", ErrReleased)}
-	zeroGranted  = futures.Resolved(Grant{}, error(errZeroHold))
-	zeroReleased = futures.Resolved(struct{}{}, error(errZeroHold))
+	zeroGranted  = futures.Resolved(Grant{}, error(zeroHold("hold")))
+	zeroReleased = futures.Resolved(struct{}{}, error(zeroHold("release")))
 )
+
+// zeroHold is the error of the operation op on the zero Hold.
+func zeroHold(op string) *Error {
+	return &Error{Op: op, Err: fmt.Errorf("%w: it is the zero Hold", ErrReleased)}
+}
 
 // Lock returns the lock. It is nil for the zero Hold, and for one of a [Mutex].
 func (h Hold) Lock() *Lock {
@@ -174,7 +178,7 @@ func (h Hold) Release() *futures.Future[struct{}] {
 func (h Hold) Leave() error {
 	const op = "leave"
 	if h.share == nil {
-		return errZeroHold
+		return zeroHold(op)
 	}
 	// The look at the lease comes first: a handle that is given up cannot tell. What was to
 	// be protected was done before the call.
@@ -251,7 +255,7 @@ func (h Hold) giveUpSlow() (state.Word, state.Effect) {
 // wait ends. If ctx ended the wait, the error wraps ctx.Err() and context.Cause(ctx) as well.
 func (h Hold) Unlock(ctx context.Context) error {
 	if h.share == nil {
-		return errZeroHold
+		return zeroHold("unlock")
 	}
 	w, e, _ := h.giveUp()
 	return h.confirm(ctx, w, e)
@@ -261,7 +265,7 @@ func (h Hold) Unlock(ctx context.Context) error {
 func (h Hold) confirm(ctx context.Context, w state.Word, e state.Effect) error {
 	switch {
 	case h.share == nil:
-		return errZeroHold
+		return zeroHold("unlock")
 	case e == state.Nothing:
 		return h.dead("unlock")
 	case w.Phase() == state.Fetching:
@@ -318,7 +322,7 @@ func (h Hold) Err() error { return h.check("hold") }
 // check returns nil if the lock is held through this handle now.
 func (h Hold) check(op string) error {
 	if h.share == nil {
-		return errZeroHold
+		return zeroHold(op)
 	}
 	// The word first and the handle then: see withdrawal.
 	switch h.share.word.Load().Phase() {

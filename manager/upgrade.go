@@ -127,7 +127,7 @@ func (x *writerNode) PathChanged(_ string, ev zkio.Event) {
 func (h Hold) Upgrade(ctx context.Context) error {
 	const op = "upgrade"
 	if h.share == nil {
-		return errZeroHold
+		return zeroHold(op)
 	}
 	l, t := h.share.lock, h.promises().io
 	if l.kind != queue.Upgradable {
