@@ -5,6 +5,8 @@ package manager
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -130,5 +132,32 @@ func TestCloseAsARoundIsJoinedAgain(t *testing.T) {
 		synctest.Wait()
 		wantErr(c.t, "the grant", settled(c.t, "the grant", joined.Granted()), ErrClosed)
 		wantErr(c.t, "the release", settled(c.t, "the release", joined.Released()), ErrClosed)
+	})
+}
+
+// A holder whose lock ends with the manager is told so, and by what. A caller that waits is told
+// only that the manager is closed.
+func TestHolderIsToldWhatCutItOff(t *testing.T) {
+	type test struct {
+		end  func(context.Context, *Manager) error
+		says string
+	}
+	each(t, map[string]test{
+		"Close": {func(_ context.Context, m *Manager) error { return m.Close() },
+			"manager is closed: Manager.Close ended this lock while it was held, so it is lost"},
+		"Shutdown": {func(ctx context.Context, m *Manager) error { return m.Shutdown(ctx) },
+			"manager is closed: Manager.Shutdown did not wait any longer for the holders of this lock, so it is lost"},
+	}, func(c *cluster, test test) {
+		m, ahead := c.open("a"), mustLock(c.t, exclusive(c.t, c.open("b"), "busy"))
+		h, x := mustLock(c.t, exclusive(c.t, m, "jobs")), mustLockMutex(c.t, openMutex(c.t, m, "mutex"))
+		waits := c.acquire(exclusive(c.t, m, "busy"))
+		_ = test.end(withTimeout(c.t, time.Second), m)
+		for name, hold := range map[string]Hold{"jobs": h, "mutex": x} {
+			wantErr(c.t, name, hold.Err(), ErrClosed)
+			wantEq(c.t, "the error", fmt.Sprint(hold.Err()), fmt.Sprintf("holdfast: hold %q: %s", name, test.says))
+		}
+		wantErr(c.t, "a waiter", waits.Err(), ErrClosed)
+		expect(c.t, !strings.Contains(fmt.Sprint(waits.Err()), "lost"), "a waiter is told %v", waits.Err())
+		ahead.Release()
 	})
 }

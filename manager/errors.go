@@ -172,6 +172,12 @@ func (e *Error) Error() string {
 // Unwrap returns e.Err.
 func (e *Error) Unwrap() error { return e.Err }
 
+// What a holder is told whose lock has ended with the Manager.
+var (
+	errClosedHeld   = fmt.Errorf("%w: Manager.Close ended this lock while it was held, so it is lost", ErrClosed)
+	errShutdownHeld = fmt.Errorf("%w: Manager.Shutdown did not wait any longer for the holders of this lock, so it is lost", ErrClosed)
+)
+
 // The ways in which a lock can be lost. A lossError wraps one of them.
 var (
 	errNodeDeleted  = fmt.Errorf("%w: another client deleted its node", ErrLost)

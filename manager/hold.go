@@ -372,7 +372,7 @@ func (h Hold) lostError(op string) error {
 		return h.wrap(op, err)
 	}
 	if h.share.lock.m.stage.Load() == closingDown {
-		return h.error(op, ErrClosed) // Close sets the stage before it ends rounds
+		return h.error(op, h.share.lock.m.cut) // Close sets the stage before it ends rounds
 	}
 	return h.error(op, ErrLost)
 }

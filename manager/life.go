@@ -29,6 +29,7 @@ type life struct {
 	closeBegun atomic.Bool
 	closeDone  chan struct{} // closed when Close is done
 	closeErr   error         // written before closeDone is closed
+	cut        error         // what holders are told that Close ends; written before stage is closingDown
 	done       chan struct{} // closed when the manager's own goroutines are to end
 
 	wg      sync.WaitGroup // those goroutines: rotate, and see spawn

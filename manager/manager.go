@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/takeover"
 	"github.com/holdfast-go/holdfast/manager/internal/errand"
 	"github.com/holdfast-go/holdfast/sentinel"
+	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
@@ -300,7 +301,7 @@ func (m *Manager) Shutdown(ctx context.Context) error {
 			left = &Error{Op: "shutdown", Name: t.round.lock.Name(), Err: fmt.Errorf("still held: %w", ctxerr.Of(ctx))}
 		}
 	}
-	return oneline.Join(left, m.finish(ctx), m.Close())
+	return oneline.Join(left, m.finish(ctx), m.close(errShutdownHeld))
 }
 
 // finish waits for what [Access.Finish] runs.
@@ -324,13 +325,17 @@ func (m *Manager) finish(ctx context.Context) error {
 // of what happened. If ZooKeeper could not be told, the error says so: the locks are then free
 // when the session times out there. A second Close waits for the first and returns the
 // same error.
-func (m *Manager) Close() error {
+func (m *Manager) Close() error { return m.close(errClosedHeld) }
+
+// close is Close. Cut is what the holders are told whose locks end by it.
+func (m *Manager) close(cut error) error {
 	if !m.closeBegun.CompareAndSwap(false, true) {
 		<-m.closeDone
 		return m.closeErr
 	}
 	defer close(m.closeDone)
 	managers.Delete(m.id)
+	m.cut = cut
 	m.stage.Store(closingDown)
 	m.cancel(ErrClosed)
 	m.failAll()
@@ -375,7 +380,13 @@ func (m *Manager) failWaiters() {
 
 // failAll ends every round.
 func (m *Manager) failAll() {
-	m.eachShare(func(s *share) { s.fail(s.error("close", ErrClosed)) })
+	m.eachShare(func(s *share) {
+		why := ErrClosed
+		if s.word.Load().Phase() == state.Retained {
+			why = m.cut
+		}
+		s.fail(s.error("close", why))
+	})
 }
 
 // graceEnd returns the time until which the node of a round that ended with err
