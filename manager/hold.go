@@ -25,9 +25,10 @@ import (
 // garbage-collected without having been released is logged, but the lock stays
 // held, because there is no telling whether the work that it protected has ended.
 //
-// Grant, Err, Leave, Reenter and Share compare the clock with the lock's lease. They
-// notice the loss of the lock even if this process was paused and none of its
-// timers has run. Call one of them after every pause and before every step that
+// These compare the clock with the lock's lease: Grant, Err, Leave, Reenter, Share, Guard,
+// Get, Upgrade, Upgraded, Downgrade and Recovered, and [Lock.Lock] and [Lock.TryLock] before
+// they return a Hold. They notice the loss of the lock even if this process was paused and
+// none of its timers has run. Call one of them after every pause and before every step that
 // must not be taken without the lock. The lock may still be lost between the
 // check and the step: the fencing token in [Grant] lets a resource refuse a step
 // that comes too late, and [Hold.Guard] makes check and step one if the step is a
@@ -460,9 +461,10 @@ func (h Hold) first() (*slot, uint64) {
 
 // Share returns a Hold of another holder, to be passed to another goroutine,
 // which releases it when it is done. Unlike Acquire it shares this Hold's grant,
-// even where a newcomer has to wait for other processes: see [ErrYielding]. The
-// errors are those of [Hold.Reenter], and [ErrNotShared] for a Hold of a [Mutex]. Share
-// never blocks and does no I/O; it reads the clock.
+// even where a newcomer has to wait for other processes: see [ErrYielding]. Of a pending
+// Hold it returns a pending one, which keeps this process in the queue, too, until it is
+// released. The errors are those of [Hold.Reenter], and [ErrNotShared] for a Hold of a
+// [Mutex]. Share never blocks and does no I/O; it reads the clock.
 func (h Hold) Share() (Hold, error) {
 	if err := h.check("share"); err != nil && !isPending(err) {
 		return Hold{}, err

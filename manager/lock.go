@@ -317,7 +317,8 @@ func (l *Lock) blameOwn(e *Error) {
 // [ErrYielding], which wraps ErrLocked.
 //
 // A process that lets a lock linger (see Config.Linger) holds it: TryLock of another
-// process returns ErrLocked, and tells that process to give the lock up.
+// process returns ErrLocked, and tells that process to give the lock up, so that one of the
+// next tries succeeds if no other process comes first.
 //
 // TryLock blocks until ZooKeeper has answered or ctx ends, never for another process.
 // It does not exclude the goroutines of this process, which share the lock. Like

@@ -86,6 +86,42 @@ func TestF045_SuspendedMachine(t *testing.T) {
 	}
 }
 
+// Each method that the documentation of Hold says compares the clock with the lease notices the
+// loss, if it is the first call after a suspension.
+func TestF045_CallsThatCompareTheClock(t *testing.T) {
+	each(t, map[string]func(ctx context.Context, l *Lock, h Hold) error{
+		"Err":     func(_ context.Context, _ *Lock, h Hold) error { return h.Err() },
+		"Grant":   func(_ context.Context, _ *Lock, h Hold) error { return errOf(h.Grant()) },
+		"Leave":   func(_ context.Context, _ *Lock, h Hold) error { return h.Leave() },
+		"Reenter": func(_ context.Context, _ *Lock, h Hold) error { return errOf(h.Reenter()) },
+		"Share":   func(_ context.Context, _ *Lock, h Hold) error { return errOf(h.Share()) },
+		"Guard":   func(ctx context.Context, _ *Lock, h Hold) error { return write(ctx, h, "late") },
+		"Get":     func(ctx context.Context, _ *Lock, h Hold) error { _, _, err := h.Get(ctx, account); return err },
+		"Upgrade": func(ctx context.Context, _ *Lock, h Hold) error { return h.Upgrade(ctx) },
+		"Upgraded": func(_ context.Context, _ *Lock, h Hold) error {
+			if h.Upgraded() {
+				return nil
+			}
+			return ErrLost
+		},
+		"Downgrade":    func(_ context.Context, _ *Lock, h Hold) error { return h.Downgrade() },
+		"Recovered":    func(_ context.Context, _ *Lock, h Hold) error { return h.Recovered() },
+		"Lock.Lock":    func(ctx context.Context, l *Lock, _ Hold) error { return errOf(l.Lock(ctx)) },
+		"Lock.TryLock": func(ctx context.Context, l *Lock, _ Hold) error { return errOf(l.TryLock(ctx)) },
+	}, func(c *cluster, ask func(context.Context, *Lock, Hold) error) {
+		c.account()
+		var m machine
+		l := c.rw("a", m.run).Upgradable()
+		h := mustLock(c.t, l)
+		c.mustUpgrade(h)
+		later(time.Minute)
+		m.suspend(6 * time.Second)
+		wantErr(c.t, "the first call", ask(c.t.Context(), l, h), ErrLost)
+		h.Release()
+		later(20 * time.Second)
+	})
+}
+
 // A waiter's machine is suspended for longer than the lease lasts, and the first
 // thing that the waiter hears is that the lock is free. It proves its session
 // before it enters, and waits until that makes a lease.
