@@ -93,13 +93,14 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
-var _, _, _, _ = binary.BigEndian, errors.New, time.Now, zkio.SetOp
+var _, _, _, _, _ = binary.BigEndian, errors.New, http.MethodGet, time.Now, zkio.SetOp
 `
 
 const signature = `(ctx context.Context, m *manager.Manager, lock, alice, bob *manager.Lock, prices *manager.RWLock, h manager.Hold,
