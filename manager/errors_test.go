@@ -64,6 +64,19 @@ func TestErrorsOfTheZeroHold(t *testing.T) {
 	}
 }
 
+func TestGrantText(t *testing.T) {
+	for _, test := range []struct {
+		grant Grant
+		want  string
+	}{
+		{Grant{}, "none"},
+		{Grant{Token: 456, Path: "/holdfast/jobs/_c_1-lock-0000000000", Session: -2}, "token 456, node /holdfast/jobs/_c_1-lock-0000000000, session 0xfffffffffffffffe"},
+		{Grant{Token: 7, Turn: 2, Path: "/a", Session: 16, Abandoned: true}, "token 7, turn 2, node /a, session 0x10, abandoned by the holder before"},
+	} {
+		wantEq(t, "text", test.grant.String(), test.want)
+	}
+}
+
 // errors.Is tells the sentinels apart, through wrappers, too.
 func TestErrorsIs(t *testing.T) {
 	all := []error{

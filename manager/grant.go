@@ -2,7 +2,10 @@
 
 package manager
 
-import "cmp"
+import (
+	"cmp"
+	"fmt"
+)
 
 // A Grant is what a process gets from ZooKeeper with a lock. All holders of the
 // lock in the process share it. Each holder of a [Mutex] has its own.
@@ -36,6 +39,23 @@ type Grant struct {
 	// protects may be half changed. It is false unless this process has called
 	// [Lock.ReportAbandoned] for the lock, which says more.
 	Abandoned bool
+}
+
+// String describes the grant for a person: its token, its node and its session, as the log and
+// ZooKeeper's own logs have them. Of the zero Grant it is "none".
+func (g Grant) String() string {
+	if g == (Grant{}) {
+		return "none"
+	}
+	text := fmt.Sprintf("token %d", g.Token)
+	if g.Turn != 0 {
+		text += fmt.Sprintf(", turn %d", g.Turn)
+	}
+	text += fmt.Sprintf(", node %s, session %#x", g.Path, uint64(g.Session))
+	if g.Abandoned {
+		text += ", abandoned by the holder before"
+	}
+	return text
 }
 
 // Compare compares the pairs (Token, Turn) of two grants of one lock. It returns -1 if g
