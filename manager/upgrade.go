@@ -115,7 +115,8 @@ func (x *writerNode) PathChanged(_ string, ev zkio.Event) {
 //
 // Upgrade blocks until the process is exclusive or ctx ends. If it fails, the Hold holds
 // the lock as before, unless that was lost. The errors are ctx.Err() and
-// context.Cause(ctx), with a reader that is in the way in the field Holder of the [*Error]; those of [Hold.Grant]; [ErrUpgrade] if the Hold is not one of an
+// context.Cause(ctx), with a reader that is in the way in the field Holder of the
+// [*Error]; those of [Hold.Grant]; [ErrUpgrade] if the Hold is not one of an
 // upgradable read lock, or ctx carries a Hold of the read lock; [ErrSequenceExhausted];
 // and what ZooKeeper refused. If the Hold is upgraded already, Upgrade returns nil. During
 // [Manager.Shutdown] it goes on waiting: the Hold is still held.
