@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/manager"
 )
 
-// In one of five simulations, workers also acquire more locks at once than their process has I/O
+// In one of seven simulations, workers also acquire more locks at once than their process has I/O
 // goroutines for, so that the requests go together. The processes do so with the same locks.
 
 // crowdLocks is how many locks those are.

@@ -99,11 +99,12 @@ func newPlan(seed uint64) plan {
 	if p.sieges = besieges(seed); p.sieges {
 		p.besiege()
 	}
-	if p.crowds = crowds(seed); p.crowds && len(p.faulty) == 0 {
-		p.faulty = []string{noDirectory, "drop reply", "cut"}
-	}
 	p.quorum = newQuorum(seed)
 	p.quorum.adapt(&p)
+	// Not in simulations that take long anyway.
+	if p.crowds = crowds(seed) && !p.sieges && !p.quorum.stay; p.crowds && len(p.faulty) == 0 {
+		p.faulty = []string{noDirectory, "drop reply", "cut"}
+	}
 	return p
 }
 
