@@ -48,7 +48,8 @@ func newQuorum(seed uint64) quorum {
 }
 
 // chained reports whether an observer follows a server that follows the leader. A lease is
-// too long there if the link of these two fails in one direction, and then in the other: see
+// too long there if the link of these two fails in one direction, and then in the other, or if a
+// server that is cut off comes back just before the leader ends its sessions: see
 // docs/zookeeper.md.
 func (q quorum) chained() bool { return q.relayed && q.observers > 0 }
 
@@ -164,7 +165,7 @@ var serverFaults = []fault{
 	}},
 	{cutOff, 1, func(n *nemesis) bool {
 		timeout := n.w.plan.timeout
-		lasts := timeout + n.outage()
+		lasts := n.untilAfter(timeout + n.outage())
 		a := &ambush{
 			silence: pick(n.rng, 0, timeout/6, timeout/4),
 			after:   time.Duration(n.rng.Int64N(int64(n.w.plan.tick/2) + 1)),
@@ -220,7 +221,16 @@ func (n *nemesis) isolate(server int) {
 	if n.rng.IntN(3) > 0 {
 		outage += n.w.plan.timeout
 	}
-	time.AfterFunc(outage, n.w.ens.Heal)
+	time.AfterFunc(n.untilAfter(outage), n.w.ens.Heal)
+}
+
+// untilAfter returns for how long a server is cut off. Where it must not come back just before
+// its sessions end, that is until after their end.
+func (n *nemesis) untilAfter(d time.Duration) time.Duration {
+	if n.w.plan.quorum.chained() {
+		d += 2 * n.w.plan.timeout
+	}
+	return d
 }
 
 // pair returns two servers.
