@@ -173,7 +173,7 @@ func (l *Lock) inherit(ctx context.Context, op string) (h Hold, pass, done bool)
 	case queue.Write, queue.Upgradable:
 		for other := range l.rw.locks() {
 			if _, ok := other.heldIn(ctx); ok && other != l {
-				return deadHold(l, l.upgradeError(op, other.kind)), false, true
+				return deadHold(l, upgradeError(l, op, other.kind)), false, true
 			}
 		}
 	case queue.Read:
@@ -196,7 +196,7 @@ func (l *Lock) inherit(ctx context.Context, op string) (h Hold, pass, done bool)
 
 // upgradeError is the error of a caller that has a Hold of the pair's lock of kind held and asks
 // for l.
-func (l *Lock) upgradeError(op string, held queue.Kind) *Error {
+func upgradeError(l *Lock, op string, held queue.Kind) *Error {
 	advice := "release that before, or acquire RWLock.Upgradable in its place"
 	if held == queue.Upgradable {
 		advice = "call Hold.Upgrade in place of that"
@@ -292,14 +292,14 @@ func (l *Lock) await(ctx context.Context, h Hold, op string) (Hold, error) {
 	h.giveUp()
 	if e, ok := errors.AsType[*Error](err); ok && e.Holder != nil {
 		l.own().toldBy(e)
-		l.blameOwn(e)
+		blameOwn(l, e)
 	}
 	return Hold{}, err
 }
 
 // blameOwn adds to e, which names the holder, what to do if this process keeps itself waiting: it
 // holds another lock of the pair.
-func (l *Lock) blameOwn(e *Error) {
+func blameOwn(l *Lock, e *Error) {
 	held := e.Holder
 	if !held.Own || l.rw == nil || held.Kind == Kind(l.kind) {
 		return
@@ -468,7 +468,7 @@ func (l *Lock) nameHolder(ctx context.Context, e *Error, p *position) {
 	}
 	if e.Holder != nil {
 		l.own().toldBy(e)
-		l.blameOwn(e)
+		blameOwn(l, e)
 	}
 }
 

@@ -135,7 +135,7 @@ func heldAlready(ctx context.Context, op string, locks []*Lock) (all Holds, err 
 			outer, ok = l.rw.heldBeside(ctx, l)
 			if ok && l.kind == queue.Write {
 				all.Release()
-				return nil, l.upgradeError(op, outer.share.lock.kind)
+				return nil, upgradeError(l, op, outer.share.lock.kind)
 			}
 		}
 		if ok {

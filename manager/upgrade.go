@@ -175,7 +175,7 @@ func (h Hold) Upgrade(ctx context.Context) error {
 		if reader != nil {
 			e.Holder = reader.contender()
 			e.Holder.Holds = true
-			l.blameOwn(e)
+			blameOwn(l, e)
 		}
 		return e
 	}

@@ -133,8 +133,8 @@ func (a *app) deniedAll(paths []string) error {
 	return fmt.Errorf("this client may not list %s, so what is there is not known: give credentials that may, by --auth-file or HOLDFAST_AUTH", some(paths))
 }
 
-// checkName refuses an empty name, and a path where a verb takes a name: "/holdfast/jobs/x" would be the name of
-// another lock than jobs/x, which the path is of.
+// checkName refuses an empty name, and a path where a verb takes a name: "/holdfast/jobs/x"
+// would be the name of another lock than jobs/x, which the path is of.
 func (a *app) checkName(verb *kong.Node) error {
 	for _, arg := range verb.Positional {
 		name, ok := arg.Target.Interface().(string)
