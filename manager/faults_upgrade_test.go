@@ -246,7 +246,7 @@ func (c *cluster) slowUpgrade(h Hold) (u upgrading, goOn func(end bool)) {
 	var p futures.Promise[struct{}]
 	go func() { p.Settle(struct{}{}, h.Upgrade(slow)) }()
 	synctest.Wait()
-	return upgrading{c, h, cancel, p.Future()}, func(end bool) {
+	return upgrading{c, h, p.Future()}, func(end bool) {
 		if end {
 			cancel()
 		}

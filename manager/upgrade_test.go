@@ -18,18 +18,15 @@ import (
 type upgrading struct {
 	c      *cluster
 	h      Hold
-	cancel context.CancelFunc
 	result *futures.Future[struct{}]
 }
 
 // upgrade begins an upgrade, and returns when it is done or waits.
 func (c *cluster) upgrade(h Hold) upgrading {
-	ctx, cancel := context.WithCancel(c.t.Context())
-	c.t.Cleanup(cancel)
 	var p futures.Promise[struct{}]
-	go func() { p.Settle(struct{}{}, h.Upgrade(ctx)) }()
+	go func() { p.Settle(struct{}{}, h.Upgrade(c.t.Context())) }()
 	synctest.Wait()
-	return upgrading{c, h, cancel, p.Future()}
+	return upgrading{c, h, p.Future()}
 }
 
 // waits checks that the upgrade is not done once nothing moves any more.

@@ -71,7 +71,7 @@ const policy = `
 	stress/internal/contender: manager internal/daemon internal/foreign | TESTS
 	stress/others:            stress/internal/contender stress/internal/history stress/internal/summary stress/internal/verdict internal/figures | TESTS stress/internal/wire
 	stress/internal/watchdog: stress/internal/pause | TESTS
-	stress/internal/chronicle: stress/internal/cluster stress/internal/history stress/internal/journal stress/internal/judge stress/internal/pause stress/internal/progress stress/internal/report stress/internal/summary stress/internal/verdict stress/internal/wire internal/figures internal/flock | TESTS stress/internal/options internal/racing
+	stress/internal/chronicle: stress/internal/cluster stress/internal/history stress/internal/journal stress/internal/judge stress/internal/pause stress/internal/report stress/internal/summary stress/internal/verdict stress/internal/wire internal/figures internal/flock | TESTS stress/internal/options internal/racing
 	stress/internal/cluster:  zkio zkio/zktest stress/internal/contender stress/internal/options stress/internal/pause stress/internal/wire internal/daemon internal/realzk internal/takeover | SERVERS
 	stress/internal/journal:  manager stress/internal/history stress/internal/pause stress/internal/referee stress/internal/wire | TESTS
 	stress/internal/options:  manager stress/internal/contender stress/internal/history stress/internal/nemesis stress/internal/wire | TESTS

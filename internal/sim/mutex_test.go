@@ -37,15 +37,13 @@ type bench struct {
 	queued map[*arrival]bool         // those that wait by Acquire
 	shut   map[*manager.Mutex]bool   // Shutdown takes those that wait out of the line one after the other
 	last   manager.Grant
-	judged int
 }
 
 // An arrival is a call that asks for the mutex.
 type arrival struct {
 	of              *manager.Mutex
 	who             string
-	began, returned int          // on the bench's clock; returned is 0 if the call waits itself
-	hold            manager.Hold // of a call that has returned
+	began, returned int // on the bench's clock; returned is 0 if the call waits itself
 }
 
 func newBench(w *world) *bench {
@@ -68,12 +66,12 @@ func (b *bench) arrives(x *manager.Mutex, who string) *arrival {
 	return &arrival{of: x, who: who, began: b.clock}
 }
 
-// waits notes that the call has returned h, which has its place in the line.
-func (b *bench) waits(a *arrival, h manager.Hold) {
+// waits notes that the call has returned: it has its place in the line.
+func (b *bench) waits(a *arrival) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.clock++
-	a.returned, a.hold = b.clock, h
+	a.returned = b.clock
 	b.queued[a] = true
 }
 
@@ -111,7 +109,6 @@ func (b *bench) enter(a *arrival, h manager.Hold, v *visit) (leave func()) {
 			b.w.fail("%s was granted %d.%d after %d.%d", a.who, v.grant.Token, v.grant.Turn, b.last.Token, b.last.Turn)
 		}
 		b.last = v.grant
-		b.judged++
 	}
 	return func() {
 		b.mu.Lock()
@@ -175,7 +172,7 @@ func (k *worker) acquireTurn(a *arrival, x *manager.Mutex, what string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	h := k.seen(x.Acquire(ctx))
-	k.w.bench.waits(a, h)
+	k.w.bench.waits(a)
 	ready := h.Ready()
 	switch what {
 	case "drop":

@@ -20,7 +20,6 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/journal"
 	"github.com/holdfast-go/holdfast/stress/internal/judge"
 	"github.com/holdfast-go/holdfast/stress/internal/pause"
-	"github.com/holdfast-go/holdfast/stress/internal/progress"
 	"github.com/holdfast-go/holdfast/stress/internal/report"
 	"github.com/holdfast-go/holdfast/stress/internal/summary"
 	"github.com/holdfast-go/holdfast/stress/internal/verdict"
@@ -30,13 +29,12 @@ import (
 // and reads and judges what all processes write, while the run goes on. A nil chronicle
 // does nothing.
 type Chronicle struct {
-	Dir      string
-	header   history.Header
-	journal  *journal.Journal
-	trial    *judge.Trial
-	reporter *progress.Reporter
-	claimed  *os.File // the directory, until close
-	stop     func()   // ends telling that the parent is alive
+	Dir     string
+	header  history.Header
+	journal *journal.Journal
+	trial   *judge.Trial
+	claimed *os.File // the directory, until close
+	stop    func()   // ends telling that the parent is alive
 
 	looked time.Time       // when the parent's goroutine last asked for the verdict so far
 	judged bool            // all other events have been judged
@@ -79,7 +77,7 @@ type opKey struct {
 }
 
 // New begins a history in dir. One that is there is replaced.
-func New(dir string, h history.Header, r *progress.Reporter) (*Chronicle, error) {
+func New(dir string, h history.Header) (*Chronicle, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
 	}
@@ -87,7 +85,7 @@ func New(dir string, h history.Header, r *progress.Reporter) (*Chronicle, error)
 	if err != nil {
 		return nil, err
 	}
-	c, err := beginChronicle(dir, h, r)
+	c, err := beginChronicle(dir, h)
 	if err != nil {
 		return nil, errors.Join(err, claimed.Close())
 	}
@@ -96,14 +94,14 @@ func New(dir string, h history.Header, r *progress.Reporter) (*Chronicle, error)
 }
 
 // beginChronicle is New in a directory that this process has claimed.
-func beginChronicle(dir string, h history.Header, r *progress.Reporter) (*Chronicle, error) {
+func beginChronicle(dir string, h history.Header) (*Chronicle, error) {
 	if err := removeHistory(dir); err != nil {
 		return nil, err
 	}
 	if err := history.WriteHeader(dir, h); err != nil {
 		return nil, err
 	}
-	c := &Chronicle{Dir: dir, header: h, reporter: r}
+	c := &Chronicle{Dir: dir, header: h}
 	c.live.holding, c.live.waiting = map[opKey]bool{}, map[opKey]bool{}
 	c.lives = newLives()
 	w, err := history.Create(dir, history.Harness, 0)

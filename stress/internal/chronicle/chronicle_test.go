@@ -12,7 +12,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/options"
-	"github.com/holdfast-go/holdfast/stress/internal/progress"
 	"github.com/holdfast-go/holdfast/stress/internal/report"
 	"github.com/holdfast-go/holdfast/stress/internal/verdict"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
@@ -21,7 +20,7 @@ import (
 // A process that is killed writes on for a moment. What it asks for and is granted then is
 // not shown as held and awaited for ever.
 func TestLiveViewOfAKilledProcess(t *testing.T) {
-	c, err := New(t.TempDir(), history.Header{}, progress.New(io.Discard))
+	c, err := New(t.TempDir(), history.Header{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,12 +47,12 @@ func TestLiveViewOfAKilledProcess(t *testing.T) {
 // judged by -check.
 func TestDirectoryInUse(t *testing.T) {
 	dir := t.TempDir()
-	c, err := New(dir, history.Header{Command: "a run", Begin: 1}, progress.New(io.Discard))
+	c, err := New(dir, history.Header{Command: "a run", Begin: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	const want = "another run writes its history into "
-	if _, err := New(dir, history.Header{}, progress.New(io.Discard)); err == nil || !strings.Contains(err.Error(), want) {
+	if _, err := New(dir, history.Header{}); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("a second run: %v", err)
 	}
 	var says strings.Builder
@@ -86,7 +85,7 @@ func TestReportReplacesOnlyReports(t *testing.T) {
 	if err := options.Reportable(dir); err == nil {
 		t.Error("what is no report may be replaced")
 	}
-	if _, err := New(dir, history.Header{}, progress.New(io.Discard)); err == nil || !strings.Contains(err.Error(), "mine.txt") {
+	if _, err := New(dir, history.Header{}); err == nil || !strings.Contains(err.Error(), "mine.txt") {
 		t.Errorf("the history begins: %v", err)
 	}
 	if _, err := os.Stat(mine); err != nil {
@@ -97,7 +96,7 @@ func TestReportReplacesOnlyReports(t *testing.T) {
 // A run that is killed leaves a page, which is written now and then.
 func TestPageOfARunThatGoesOn(t *testing.T) {
 	dir := t.TempDir()
-	c, err := New(dir, history.Header{Begin: 1}, progress.New(io.Discard))
+	c, err := New(dir, history.Header{Begin: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

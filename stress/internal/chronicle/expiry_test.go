@@ -12,14 +12,13 @@ import (
 
 	"github.com/holdfast-go/holdfast/stress/internal/cluster"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
-	"github.com/holdfast-go/holdfast/stress/internal/progress"
 )
 
 // What a server tells of ended sessions is in the history, also if it may have been deposed:
 // then the history says so.
 func TestExpiriesOfADeposedServer(t *testing.T) {
 	dir := t.TempDir()
-	c, err := New(dir, history.Header{}, progress.New(os.Stderr))
+	c, err := New(dir, history.Header{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -244,7 +244,7 @@ func (p *parent) prepare() (err error) {
 			dir = filepath.Join(p.dir, "history")
 		}
 		if dir, err = filepath.Abs(dir); err == nil {
-			p.chronicle, err = chronicle.New(dir, p.header(), p.reporter)
+			p.chronicle, err = chronicle.New(dir, p.header())
 		}
 		p.obituary = chronicle.NewObituary(p.cluster, p.chronicle)
 		if err != nil {

@@ -125,7 +125,7 @@ func TestFlawsAreInTheHistory(t *testing.T) {
 // chronicled returns the chronicle of a run in which a lock was granted, and all has ended.
 func chronicled(t *testing.T, dir string) *chronicle.Chronicle {
 	t.Helper()
-	c, err := chronicle.New(dir, history.Header{Processes: 1, Begin: 1}, progress.New(io.Discard))
+	c, err := chronicle.New(dir, history.Header{Processes: 1, Begin: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -94,7 +94,6 @@ const (
 // A Result is what a search found.
 type Result struct {
 	States int // that were reached
-	Steps  int // that were taken
 
 	// Violated is the first violation that was found, or "".
 	Violated string
@@ -185,7 +184,6 @@ func (s *search[S]) expand(i int32) {
 		if s.result.Violated != "" {
 			return
 		}
-		s.result.Steps++
 		if step.Violates != "" {
 			s.fail(step.Violates, i)
 			s.result.Trace = append(s.result.Trace, s.event(step))
