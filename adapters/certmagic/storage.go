@@ -11,6 +11,7 @@ import (
 
 	"github.com/caddyserver/certmagic"
 
+	"github.com/holdfast-go/holdfast/adapters/internal/losses"
 	"github.com/holdfast-go/holdfast/manager"
 )
 
@@ -48,7 +49,7 @@ type Storage struct {
 // A lock is what this process holds under one of certmagic's names.
 type lock struct {
 	hold    manager.Hold
-	unwatch func() bool
+	unwatch losses.Unwatch
 	told    bool // of its loss, by RenewLockLease
 }
 
@@ -130,9 +131,9 @@ func (s *Storage) Unlock(ctx context.Context, name string) error {
 	if !ok {
 		return fmt.Errorf("certmagic: unlocking %q, which is not locked: %w", name, manager.ErrReleased)
 	}
-	untold := l.unwatch()
+	gaveUp := l.unwatch()
 	err := l.hold.Unlock(ctx)
-	s.tell(name, untold, err)
+	gaveUp(err)
 	if errors.Is(err, manager.ErrLost) || errors.Is(err, manager.ErrClosed) || errors.Is(err, manager.ErrReleased) {
 		return nil // ErrReleased: RenewLockLease has released it, to take it anew
 	}
@@ -159,7 +160,7 @@ func (s *Storage) RenewLockLease(ctx context.Context, name string, _ time.Durati
 	case err == nil || !l.told:
 		return err
 	}
-	s.tell(name, l.unwatch(), err)
+	l.unwatch()(err)
 	l.hold.Release() // or this process could not take the lock again
 	return s.take(name, l.hold, func(x *manager.Mutex) (manager.Hold, error) { return x.Lock(ctx) })
 }
@@ -172,29 +173,10 @@ func (s *Storage) Hold(name string) manager.Hold {
 	return s.locks[name].hold
 }
 
-// watch has OnLost called when hold is lost, until unwatch is called, which
-// returns whether there is a loss left to tell: see tell.
-func (s *Storage) watch(name string, hold manager.Hold) (unwatch func() bool) {
+// watch has OnLost called when hold is lost, until it is given up.
+func (s *Storage) watch(name string, hold manager.Hold) losses.Unwatch {
 	if s.cfg.OnLost == nil {
-		return func() bool { return false }
+		return losses.Watch(hold, nil)
 	}
-	ctx, cancel := hold.Context(context.Background())
-	stop := context.AfterFunc(ctx, func() {
-		if err := context.Cause(ctx); !errors.Is(err, manager.ErrReleased) {
-			s.cfg.OnLost(name, err)
-		}
-	})
-	return func() bool {
-		defer cancel()
-		return stop()
-	}
-}
-
-// tell has OnLost called if err, which giving a hold up has returned, is its loss. untold is
-// what unwatch has returned: a process that was paused may give its hold up before watch
-// has looked.
-func (s *Storage) tell(name string, untold bool, err error) {
-	if untold && (errors.Is(err, manager.ErrLost) || errors.Is(err, manager.ErrClosed)) {
-		go s.cfg.OnLost(name, err) // on a goroutine of its own, as watch does
-	}
+	return losses.Watch(hold, func(err error) { s.cfg.OnLost(name, err) })
 }

@@ -4,7 +4,6 @@ package gocron
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/go-co-op/gocron/v2"
 
+	"github.com/holdfast-go/holdfast/adapters/internal/losses"
 	"github.com/holdfast-go/holdfast/manager"
 )
 
@@ -103,31 +103,12 @@ func (l *Locker) Hold(key string) manager.Hold {
 	return l.holds[key]
 }
 
-// watch has OnLost called when hold is lost, until unwatch is called, which
-// returns whether there is a loss left to tell: see tell.
-func (l *Locker) watch(key string, hold manager.Hold) (unwatch func() bool) {
+// watch has OnLost called when hold is lost, until it is given up.
+func (l *Locker) watch(key string, hold manager.Hold) losses.Unwatch {
 	if l.cfg.OnLost == nil {
-		return func() bool { return false }
+		return losses.Watch(hold, nil)
 	}
-	ctx, cancel := hold.Context(context.Background())
-	stop := context.AfterFunc(ctx, func() {
-		if err := context.Cause(ctx); !errors.Is(err, manager.ErrReleased) {
-			l.cfg.OnLost(key, err)
-		}
-	})
-	return func() bool {
-		defer cancel()
-		return stop()
-	}
-}
-
-// tell has OnLost called if err, which giving a hold up has returned, is its loss. untold is
-// what unwatch has returned: a process that was paused may give its hold up before watch
-// has looked.
-func (l *Locker) tell(key string, untold bool, err error) {
-	if untold && (errors.Is(err, manager.ErrLost) || errors.Is(err, manager.ErrClosed)) {
-		go l.cfg.OnLost(key, err) // on a goroutine of its own, as watch does
-	}
+	return losses.Watch(hold, func(err error) { l.cfg.OnLost(key, err) })
 }
 
 // A lock is what one run of a job holds.
@@ -136,7 +117,7 @@ type lock struct {
 	key     string
 	hold    manager.Hold
 	since   time.Time
-	unwatch func() bool
+	unwatch losses.Unwatch
 	done    atomic.Bool
 }
 
@@ -149,7 +130,7 @@ func (k *lock) Unlock(ctx context.Context) error {
 	if !k.done.CompareAndSwap(false, true) {
 		return fmt.Errorf("gocron: unlocking %q again: %w", k.key, manager.ErrReleased)
 	}
-	untold := k.unwatch()
+	gaveUp := k.unwatch()
 	k.locker.mu.Lock()
 	delete(k.locker.holds, k.key)
 	k.locker.mu.Unlock()
@@ -158,6 +139,6 @@ func (k *lock) Unlock(ctx context.Context) error {
 		return nil
 	}
 	err := k.hold.Unlock(context.WithoutCancel(ctx))
-	k.locker.tell(k.key, untold, err)
+	gaveUp(err)
 	return err
 }

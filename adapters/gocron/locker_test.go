@@ -290,37 +290,14 @@ func TestJobsOfAnyName(t *testing.T) {
 // A process that was paused may unlock before the watch has looked at the clock. OnLost is
 // called then, too, and once.
 func TestTellsOfALossAtUnlock(t *testing.T) {
-	for name, end := range map[string]func(srv *zktest.Server, m *manager.Manager){
-		"lost":   func(srv *zktest.Server, m *manager.Manager) { srv.ExpireSession(m.Access().Session().ID()) },
-		"closed": func(_ *zktest.Server, m *manager.Manager) { _ = m.Close() },
-	} {
-		t.Run(name, func(t *testing.T) {
-			adaptertest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				m, lost := adaptertest.Open(t, srv), make(chan error, 2)
-				l := newLocker(t, m, Config{OnLost: func(_ string, err error) { lost <- err }})
-				taken, err := l.Lock(t.Context(), "job")
-				if err != nil {
-					t.Fatal(err)
-				}
-				k := taken.(*lock)
-				untold := k.unwatch()
-				k.unwatch = func() bool { return untold }
-				end(srv, m)
-				time.Sleep(time.Minute) // until the Manager knows
-				if len(lost) != 0 {
-					t.Fatal("the watch has told")
-				}
-				for range 2 {
-					_ = k.Unlock(t.Context())
-					synctest.Wait()
-				}
-				if len(lost) != 1 {
-					t.Fatalf("OnLost was called %d times, want once", len(lost))
-				}
-				if err := <-lost; !errors.Is(err, manager.ErrLost) && !errors.Is(err, manager.ErrClosed) {
-					t.Errorf("OnLost was told %v", err)
-				}
-			})
-		})
-	}
+	adaptertest.TellsOfALossAtUnlock(t, func(t *testing.T, m *manager.Manager, onLost func(err error)) (unlock func()) {
+		l := newLocker(t, m, Config{OnLost: func(_ string, err error) { onLost(err) }})
+		taken, err := l.Lock(t.Context(), "job")
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := taken.(*lock)
+		k.unwatch = adaptertest.Late(k.unwatch)
+		return func() { _ = k.Unlock(t.Context()) }
+	})
 }

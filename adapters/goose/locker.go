@@ -5,13 +5,13 @@ package goose
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	"github.com/pressly/goose/v3/lock"
 
+	"github.com/holdfast-go/holdfast/adapters/internal/losses"
 	"github.com/holdfast-go/holdfast/manager"
 )
 
@@ -42,7 +42,7 @@ type Locker struct {
 
 	mu      sync.Mutex // protects what follows, for a few instructions only
 	hold    manager.Hold
-	unwatch func() bool
+	unwatch losses.Unwatch
 }
 
 // New returns a Locker for the lock called name. It does no I/O. The errors are
@@ -72,7 +72,7 @@ func (l *Locker) Lock(ctx context.Context, _ *sql.DB) error {
 	if err != nil {
 		return err
 	}
-	unwatch := l.watch(hold)
+	unwatch := losses.Watch(hold, l.cfg.OnLost)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.hold, l.unwatch = hold, unwatch
@@ -92,9 +92,9 @@ func (l *Locker) Unlock(ctx context.Context, _ *sql.DB) error {
 	if unwatch == nil {
 		return fmt.Errorf("goose: unlocking %q, which is not locked: %w", l.mutex.Name(), manager.ErrReleased)
 	}
-	untold := unwatch()
+	gaveUp := unwatch()
 	err := hold.Unlock(ctx)
-	l.tell(untold, err)
+	gaveUp(err)
 	return err
 }
 
@@ -111,31 +111,4 @@ func (l *Locker) Hold() manager.Hold {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.hold
-}
-
-// watch has OnLost called when hold is lost, until unwatch is called, which
-// returns whether there is a loss left to tell: see tell.
-func (l *Locker) watch(hold manager.Hold) (unwatch func() bool) {
-	if l.cfg.OnLost == nil {
-		return func() bool { return false }
-	}
-	ctx, cancel := hold.Context(context.Background())
-	stop := context.AfterFunc(ctx, func() {
-		if err := context.Cause(ctx); !errors.Is(err, manager.ErrReleased) {
-			l.cfg.OnLost(err)
-		}
-	})
-	return func() bool {
-		defer cancel()
-		return stop()
-	}
-}
-
-// tell has OnLost called if err, which giving a hold up has returned, is its loss. untold is
-// what unwatch has returned: a process that was paused may give its hold up before watch
-// has looked.
-func (l *Locker) tell(untold bool, err error) {
-	if untold && (errors.Is(err, manager.ErrLost) || errors.Is(err, manager.ErrClosed)) {
-		go l.cfg.OnLost(err) // on a goroutine of its own, as watch does
-	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/golang-migrate/migrate/v4/database"
 
+	"github.com/holdfast-go/holdfast/adapters/internal/losses"
 	"github.com/holdfast-go/holdfast/manager"
 )
 
@@ -46,7 +47,7 @@ type Driver struct {
 	end     context.CancelCauseFunc // ends the Lock that waits; nil if none does
 	closed  bool
 	hold    manager.Hold
-	unwatch func() bool
+	unwatch losses.Unwatch
 }
 
 // New returns a driver that does what inner does, under the lock called name. It does no
@@ -82,8 +83,8 @@ func (d *Driver) Close() error {
 	if end != nil {
 		end(errClosed)
 	}
-	if hold, untold, ok := d.take(); ok {
-		d.tell(untold, hold.Leave()) // the release is under way
+	if hold, gaveUp, ok := d.take(); ok {
+		gaveUp(hold.Leave()) // the release is under way
 	}
 	return d.inner.Close()
 }
@@ -114,9 +115,9 @@ func (d *Driver) Lock() error {
 			hold.Release()
 		}
 	}
-	var unwatch func() bool
+	var unwatch losses.Unwatch
 	if err == nil {
-		unwatch = d.watch(hold)
+		unwatch = losses.Watch(hold, d.cfg.OnLost)
 	}
 	d.mu.Lock()
 	closed = d.closed
@@ -160,7 +161,7 @@ func (d *Driver) acquire(ctx context.Context) (manager.Hold, error) {
 // not answered in time: the migrations were protected, and the lock is free when the session
 // ends at the latest. migrate.Migrate would take itself for locked ever after.
 func (d *Driver) Unlock() error {
-	hold, untold, ok := d.take()
+	hold, gaveUp, ok := d.take()
 	if !ok {
 		return database.ErrNotLocked
 	}
@@ -169,7 +170,7 @@ func (d *Driver) Unlock() error {
 		inner = d.inner.Unlock()
 	}
 	err := hold.Unlock(context.Background())
-	d.tell(untold, err)
+	gaveUp(err)
 	switch {
 	case err == nil, errors.Is(err, manager.ErrUnconfirmed):
 		return inner
@@ -180,8 +181,9 @@ func (d *Driver) Unlock() error {
 	}
 }
 
-// take returns the hold and forgets it. ok is false if nothing is locked. untold is for tell.
-func (d *Driver) take() (hold manager.Hold, untold, ok bool) {
+// take returns the hold and forgets it. ok is false if nothing is locked. gaveUp is the
+// Unwatch's.
+func (d *Driver) take() (hold manager.Hold, gaveUp func(err error), ok bool) {
 	d.mu.Lock()
 	hold, unwatch := d.hold, d.unwatch
 	if unwatch != nil {
@@ -189,7 +191,7 @@ func (d *Driver) take() (hold manager.Hold, untold, ok bool) {
 	}
 	d.mu.Unlock()
 	if unwatch == nil {
-		return hold, false, false
+		return hold, nil, false
 	}
 	return hold, unwatch(), true
 }
@@ -238,31 +240,4 @@ func (d *Driver) Drop() error {
 		return err
 	}
 	return d.inner.Drop()
-}
-
-// watch has OnLost called when hold is lost, until unwatch is called, which
-// returns whether there is a loss left to tell: see tell.
-func (d *Driver) watch(hold manager.Hold) (unwatch func() bool) {
-	if d.cfg.OnLost == nil {
-		return func() bool { return false }
-	}
-	ctx, cancel := hold.Context(context.Background())
-	stop := context.AfterFunc(ctx, func() {
-		if err := context.Cause(ctx); !errors.Is(err, manager.ErrReleased) {
-			d.cfg.OnLost(err)
-		}
-	})
-	return func() bool {
-		defer cancel()
-		return stop()
-	}
-}
-
-// tell has OnLost called if err, which giving a hold up has returned, is its loss. untold is
-// what unwatch has returned: a process that was paused may give its hold up before watch
-// has looked.
-func (d *Driver) tell(untold bool, err error) {
-	if untold && (errors.Is(err, manager.ErrLost) || errors.Is(err, manager.ErrClosed)) {
-		go d.cfg.OnLost(err) // on a goroutine of its own, as watch does
-	}
 }

@@ -104,8 +104,9 @@ const policy = `
 	examples/internal/demo:   zkio/zktest | TESTS
 	examples/internal/exampletest:
 
-	# The adapters are modules of their own; their example programs share this.
-	adapters/internal/adaptertest: manager zkio/zktest
+	# The adapters are modules of their own. They share losses, and their example programs demo.
+	adapters/internal/losses: manager
+	adapters/internal/adaptertest: adapters/internal/losses manager zkio/zktest
 	adapters/internal/demo:   manager zkio/zktest
 
 	# Tools and tests of this repository.
