@@ -197,13 +197,42 @@ func (c *child) contend(start <-chan struct{}, stderr io.Writer) int {
 	if err == nil {
 		err = c.open(m)
 	}
+	if err != nil {
+		err = fmt.Errorf("starting: %w", err)
+	}
+	return c.conduct(start, err, func(ended bool) (clean bool) {
+		switch {
+		case !ended:
+			// A worker is stuck, and Shutdown would be, too. The session's end deletes
+			// the nodes.
+		case s.Sabotage == wire.Leaks:
+			_, _ = c.locks[0].lock.Lock(context.Background())
+		default:
+			if ended = c.close(m); ended {
+				if err := residue.Await(before); err != nil {
+					c.fail(wire.Failure{Text: fmt.Sprintf("at the end something is left: %v", err), Dump: watchdog.AllStacks()})
+					ended = false
+				}
+			}
+		}
+		return ended
+	})
+}
+
+// conduct tells the parent that the locks are open, or err, which says why they are not, and
+// runs the workers from start until the run ends. Then it has end give back what they used:
+// ended is false if one of them is stuck. The exit code is a failure unless all is clean.
+func (c *child) conduct(start <-chan struct{}, err error, end func(ended bool) (clean bool)) int {
 	switch {
 	case err != nil && c.run.Err() != nil:
 		c.out.Send(wire.Message{Final: &wire.Final{}}) // told to stop before it had started
 		return wire.ExitOK
 	case err != nil:
-		c.fatal(fmt.Errorf("starting: %w", err))
+		c.fatal(err)
 		return wire.ExitFailure
+	}
+	for i := range c.settings.Goroutines {
+		c.workers = append(c.workers, &worker{id: i, child: c, plan: plan.New(c.settings, i)})
 	}
 	c.out.Send(wire.Message{Ready: true})
 	select {
@@ -214,33 +243,19 @@ func (c *child) contend(start <-chan struct{}, stderr io.Writer) int {
 	stopReporting := pause.Beside(c.reportProgress)
 	ended := c.work()
 	stopReporting()
-
-	switch {
-	case !ended:
-		// A worker is stuck, and Shutdown would be, too. The session's end deletes
-		// the nodes.
-	case s.Sabotage == wire.Leaks:
-		_, _ = c.locks[0].lock.Lock(context.Background())
-	default:
-		if ended = c.close(m); ended {
-			if err := residue.Await(before); err != nil {
-				c.fail(wire.Failure{Text: fmt.Sprintf("at the end something is left: %v", err), Dump: watchdog.AllStacks()})
-				ended = false
-			}
-		}
-	}
+	clean := end(ended)
 	report, err := c.latency.Report()
 	if err != nil {
 		c.fail(wire.Failure{Text: err.Error()})
 	}
 	c.out.Send(wire.Message{Final: &wire.Final{Counts: c.total(), Held: c.held(), Latency: report}})
-	if !ended {
+	if !clean {
 		return wire.ExitFailure
 	}
 	return wire.ExitOK
 }
 
-// open opens the locks and makes their referees and the workers.
+// open opens the locks and makes their referees.
 func (c *child) open(m *manager.Manager) error {
 	c.manager = m
 	for i, v := range c.settings.Venues() {
@@ -249,9 +264,6 @@ func (c *child) open(m *manager.Manager) error {
 			return err
 		}
 		c.locks = append(c.locks, l)
-	}
-	for i := range c.settings.Goroutines {
-		c.workers = append(c.workers, &worker{id: i, child: c, plan: plan.New(c.settings, i)})
 	}
 	return nil
 }

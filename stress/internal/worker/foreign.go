@@ -15,7 +15,6 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/contender"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/journal"
-	"github.com/holdfast-go/holdfast/stress/internal/pause"
 	"github.com/holdfast-go/holdfast/stress/internal/plan"
 	"github.com/holdfast-go/holdfast/stress/internal/referee"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
@@ -35,42 +34,20 @@ func (c *child) contendAbroad(start <-chan struct{}, stderr io.Writer) int {
 	if err == nil {
 		err = c.openAbroad(p, stderr)
 	}
-	switch {
-	case err != nil && c.run.Err() != nil:
-		c.out.Send(wire.Message{Final: &wire.Final{}}) // told to stop before it had started
-		return wire.ExitOK
-	case err != nil:
-		c.fatal(err)
-		return wire.ExitFailure
-	}
-	c.out.Send(wire.Message{Ready: true})
-	select {
-	case <-start:
-	case <-c.run.Done():
-	}
-	stopReporting := pause.Beside(c.reportProgress)
-	ended := c.work()
-	stopReporting()
-	if err := p.Close(s.Patience / 4); err != nil {
-		c.fail(wire.Failure{Text: err.Error()})
-	}
-	for _, l := range c.locks {
-		if err := l.referee.Close(); ended && err != nil { // else a worker may be inside
+	return c.conduct(start, err, func(ended bool) (clean bool) {
+		if err := p.Close(s.Patience / 4); err != nil {
 			c.fail(wire.Failure{Text: err.Error()})
 		}
-	}
-	report, err := c.latency.Report()
-	if err != nil {
-		c.fail(wire.Failure{Text: err.Error()})
-	}
-	c.out.Send(wire.Message{Final: &wire.Final{Counts: c.total(), Held: c.held(), Latency: report}})
-	if !ended {
-		return wire.ExitFailure
-	}
-	return wire.ExitOK
+		for _, l := range c.locks {
+			if err := l.referee.Close(); ended && err != nil { // else a worker may be inside
+				c.fail(wire.Failure{Text: err.Error()})
+			}
+		}
+		return ended
+	})
 }
 
-// openAbroad makes the workers, and the referees of the locks.
+// openAbroad makes the referees of the locks.
 func (c *child) openAbroad(p *contender.Program, stderr io.Writer) error {
 	complaints := new(atomic.Int32)
 	for i, v := range c.settings.Venues() {
@@ -91,9 +68,6 @@ func (c *child) openAbroad(p *contender.Program, stderr io.Writer) error {
 			l.reader = &contended{index: i, lock: l.lock, referee: r, kind: manager.KindRead, recipe: f, writer: l}
 		}
 		c.locks = append(c.locks, l)
-	}
-	for i := range c.settings.Goroutines {
-		c.workers = append(c.workers, &worker{id: i, child: c, plan: plan.New(c.settings, i)})
 	}
 	return nil
 }
