@@ -128,7 +128,7 @@ func (b *wireBench) ask(xid, op int32, body ...byte) *call {
 }
 
 // ping sends a ping, which the server gets.
-func (b *wireBench) ping() *call { return b.ask(jute.XidPing, jute.OpPing) }
+func (b *wireBench) ping() { b.ask(jute.XidPing, jute.OpPing) }
 
 // answered reports whether c was answered.
 func (c *call) answered() bool { return isClosed(c.trip.done) }

@@ -148,8 +148,8 @@ func TestHalfALine(t *testing.T) {
 }
 
 // following runs a follower, and returns what it has yielded so far.
-func following(t *testing.T, dir string) (f *Follower, got func() []int64, end func() []int64) {
-	f = Follow(dir)
+func following(t *testing.T, dir string) (got, end func() []int64) {
+	f := Follow(dir)
 	var mu sync.Mutex
 	var all []int64
 	done := make(chan struct{})
@@ -174,7 +174,7 @@ func following(t *testing.T, dir string) (f *Follower, got func() []int64, end f
 		defer mu.Unlock()
 		return slices.Clone(all)
 	}
-	return f, got, func() []int64 {
+	return got, func() []int64 {
 		f.Finish()
 		<-done
 		return got()
@@ -199,7 +199,7 @@ func pass(d time.Duration) {
 func TestFollowHoldsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir, w := writers(t, Harness)
-		_, got, end := following(t, dir)
+		got, end := following(t, dir)
 		want := func(step string, want ...int64) {
 			t.Helper()
 			pass(2 * time.Second)
@@ -234,7 +234,7 @@ func TestFollowHoldsBack(t *testing.T) {
 func TestFollowDoesNotWaitForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir, w := writers(t, 0, 1)
-		_, got, end := following(t, dir)
+		got, end := following(t, dir)
 		write(t, w[0], at(1, Valid))
 		beat := func(from, to int64) {
 			for i := from; i < to; i++ {

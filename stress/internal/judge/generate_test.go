@@ -91,8 +91,8 @@ func (m member) add(at int64, kind history.Kind, change ...func(*history.Event))
 }
 
 // granted adds the request, some time before from, and the grant, some time after it.
-func (m *member) granted(from, within int64, token, turn uint64) (at int64) {
-	at = from + m.g.upTo(within)
+func (m *member) granted(from int64, token, turn uint64) (at int64) {
+	at = from + m.g.upTo(5*ms)
 	m.add(at-m.g.upTo(300*ms), history.Request)
 	m.event.Token, m.event.Turn = token, turn
 	m.add(at, history.Granted)
@@ -125,7 +125,7 @@ func (g *generator) exclusive(l history.Lock) {
 	for i := range all {
 		all[i] = g.member(l, p, l.Mode)
 		all[i].event.Session = fmt.Sprintf("0x%x", g.session)
-		at = max(at, all[i].granted(g.now, 5*ms, token, 0))
+		at = max(at, all[i].granted(g.now, token, 0))
 	}
 	if g.random.IntN(2) == 0 {
 		all[0].add(at+1, history.Valid)
@@ -163,7 +163,7 @@ func (g *generator) mutex(l history.Lock) {
 	p, token := g.random.IntN(4), g.next()
 	for turn := range uint64(1 + g.random.IntN(4)) {
 		m := g.member(l, p, l.Mode)
-		g.now = m.leaves(m.granted(g.now, 5*ms, token, turn+1))
+		g.now = m.leaves(m.granted(g.now, token, turn+1))
 	}
 }
 
@@ -172,7 +172,7 @@ func (g *generator) readWrite(l history.Lock) {
 	switch g.random.IntN(3) {
 	case 0:
 		m := g.member(l, g.random.IntN(4), history.WriteMode)
-		at := m.granted(g.now, 5*ms, g.next(), 0)
+		at := m.granted(g.now, g.next(), 0)
 		if g.random.IntN(2) == 0 {
 			m.event.Mode = history.Read
 			m.add(at+1, history.Changed)
@@ -183,7 +183,7 @@ func (g *generator) readWrite(l history.Lock) {
 		g.now = g.readers(l, g.now)
 	case 2:
 		m := g.member(l, g.random.IntN(4), history.Upgradable)
-		at := max(m.granted(g.now, 5*ms, g.next(), 0), g.readers(l, g.now))
+		at := max(m.granted(g.now, g.next(), 0), g.readers(l, g.now))
 		for _, mode := range []history.Mode{history.WriteMode, history.Upgradable} {
 			at += g.upTo(ms)
 			m.event.Mode = mode
@@ -197,7 +197,7 @@ func (g *generator) readWrite(l history.Lock) {
 func (g *generator) readers(l history.Lock, from int64) (until int64) {
 	for _, p := range g.random.Perm(4)[:1+g.random.IntN(4)] {
 		m := g.member(l, p, history.Read)
-		until = max(until, m.leaves(m.granted(from, 5*ms, g.next(), 0)))
+		until = max(until, m.leaves(m.granted(from, g.next(), 0)))
 	}
 	return until
 }
@@ -209,7 +209,7 @@ func (g *generator) permits(l history.Lock) {
 		m := g.member(l, g.random.IntN(4), l.Mode)
 		m.event.Permits = 1 + g.random.IntN(left)
 		left -= m.event.Permits
-		until = max(until, m.leaves(m.granted(from, 5*ms, uint64(g.upTo(1000)), 0)))
+		until = max(until, m.leaves(m.granted(from, uint64(g.upTo(1000)), 0)))
 	}
 	g.now = until
 }
