@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/state"
 )
 
@@ -34,6 +35,15 @@ func setWord(l *Lock, w state.Word) {
 	r.io()
 	r.word.Apply(func(state.Word) (state.Word, state.Effect) { return w, state.Nothing })
 	r.flags.Set(state.Wanted)
+}
+
+// fetched returns a round with so many holders, which is about to be granted what model has.
+func fetched(model Hold, holders int) *round {
+	l := newLock(model.Lock().m, "/holdfast/lock", queue.Exclusive)
+	setWord(l, state.Pack(state.Fetching, holders))
+	r := l.cur.Load()
+	r.io().tenure = model.share.promises().tenure
+	return r
 }
 
 // waitForDropped collects garbage until n dropped holds of m were logged, or counted.

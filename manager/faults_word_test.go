@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/jute"
-	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/state"
 )
 
@@ -116,13 +115,8 @@ func TestF068_EndedBeforeTheGrantIsTold(t *testing.T) {
 		"it is lost":             {func(h Hold) { h.share.fail(&Error{Op: "test", Err: ErrLost}) }, ErrLost},
 		"a newcomer enters":      {func(h Hold) { h.Lock().Acquire(context.Background()).Release() }, nil},
 	}, func(c *cluster, test test) {
-		m := c.open("a", unobserved)
-		model := mustLock(c.t, exclusive(c.t, m, "model"))
-		l := newLock(m, "/holdfast/lock", queue.Exclusive)
-		setWord(l, state.Pack(state.Fetching, 1))
-		r := l.cur.Load()
-		tr := r.io()
-		tr.tenure = model.share.promises().tenure
+		model := mustLock(c.t, exclusive(c.t, c.open("a", unobserved), "model"))
+		r := fetched(model, 1)
 		h := newHold(&r.share)
 		if _, e, _ := r.word.Apply(state.Word.Grant); e != state.Granted {
 			c.t.Fatalf("the grant: %v", e)
@@ -132,7 +126,7 @@ func TestF068_EndedBeforeTheGrantIsTold(t *testing.T) {
 		wantErr(c.t, "the grant", settled(c.t, "the grant", h.Granted()), test.want)
 		h.Release()
 		synctest.Wait()
-		wantState(c.t, l, state.Free, 0)
+		wantState(c.t, h.Lock(), state.Free, 0)
 		mustRelease(c.t, model)
 	})
 }

@@ -138,18 +138,14 @@ func TestF102_ReadyAndWithdrawal(t *testing.T) {
 	outcomes := make(map[bool]int)
 	const steps = 4
 	for grantAt := range steps + 1 {
-		l := newLock(m, "/holdfast/lock", model.Lock().kind)
-		setWord(l, state.Pack(state.Fetching, 2))
-		r := l.cur.Load()
-		tr := r.io()
-		tr.tenure = model.share.promises().tenure
+		r := fetched(model, 2)
 		h, other := newHold(&r.share), newHold(&r.share)
 		ready := h.Ready()
 		withdrawing := true
 		for i, step := range append(h.withdrawal(ended).steps(), func() bool { return false }) {
 			if i == grantAt {
 				r.word.Apply(state.Word.Grant)
-				tr.settleGrant()
+				r.io().settleGrant()
 			}
 			if withdrawing {
 				withdrawing = step()

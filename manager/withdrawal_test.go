@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
@@ -27,19 +26,14 @@ func TestF032_WithdrawalLeavesAGrantedHold(t *testing.T) {
 	for grantAt := range steps + 1 {
 		for lookAt := grantAt; lookAt <= steps; lookAt++ {
 			t.Run(fmt.Sprintf("grant=%d/look=%d", grantAt, lookAt), func(t *testing.T) {
-				// A round with two holders, about to be granted.
-				l := newLock(m, "/holdfast/lock", queue.Exclusive)
-				setWord(l, state.Pack(state.Fetching, 2))
-				r := l.cur.Load()
-				tr := r.io()
-				tr.tenure = model.share.promises().tenure
+				r := fetched(model, 2)
 				h, other := newHold(&r.share), newHold(&r.share)
 
 				seen := errors.New("not looked")
 				between := func(at int) {
 					if at == grantAt {
 						r.word.Apply(state.Word.Grant)
-						tr.settleGrant()
+						r.io().settleGrant()
 					}
 					if at == lookAt {
 						seen = h.Err()
@@ -67,7 +61,7 @@ func TestF032_WithdrawalLeavesAGrantedHold(t *testing.T) {
 					want = 1
 				}
 				outcomes[fmt.Sprint(err == nil)]++
-				wantState(t, l, state.Retained, want)
+				wantState(t, h.Lock(), state.Retained, want)
 				h.Release()
 				mustRelease(t, other)
 			})
