@@ -3,7 +3,6 @@
 package manager
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"path"
@@ -76,12 +75,7 @@ func contend(s *backend, all []guests) {
 		path = locks[0].Path()
 		clients = append(clients, func() {
 			for n := range each {
-				err := locks[(i+n)%len(locks)].Do(ctx, func(_ context.Context, h Hold) error {
-					defer ref.enter(m, h)()
-					_, _, err := m.client.Session().Exists(path) // some work
-					return err
-				})
-				if err != nil {
+				if err := ref.visit(ctx, locks[(i+n)%len(locks)]); err != nil {
 					s.t.Errorf("%s: %v", m.cfg.Label, err)
 					return
 				}

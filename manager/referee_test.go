@@ -3,6 +3,7 @@
 package manager
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"testing"
@@ -34,6 +35,15 @@ func (r *referee) enter(m *Manager, h Hold) (leave func()) {
 	defer r.mu.Unlock()
 	r.leaves[h] = leave
 	return leave
+}
+
+// visit does some work inside l.
+func (r *referee) visit(ctx context.Context, l *Lock) error {
+	return l.Do(ctx, func(_ context.Context, h Hold) error {
+		defer r.enter(l.m, h)()
+		_, _, err := l.m.client.Session().Exists(l.path) // some work
+		return err
+	})
 }
 
 // claim returns the claim of the hold h of manager m, with the grant g.

@@ -357,12 +357,7 @@ func testOthersMutexesAtOnce(s *backend, o *others) {
 	for _, l := range locks {
 		wg.Go(func() {
 			for range times {
-				err := l.Do(ctx, func(_ context.Context, h Hold) error {
-					defer o.ref.enter(l.m, h)()
-					_, _, err := l.m.client.Session().Exists(l.path) // some work
-					return err
-				})
-				if err != nil {
+				if err := o.ref.visit(ctx, l); err != nil {
 					s.t.Errorf("%s: %v", l.m.cfg.Label, err)
 					return
 				}

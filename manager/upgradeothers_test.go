@@ -86,12 +86,7 @@ func testUpgradesAtOnce(s *backend, o *others) {
 				}
 				cancel()
 			}
-			err := l.Do(ctx, func(_ context.Context, h Hold) error {
-				defer o.ref.enter(l.m, h)()
-				_, _, err := l.m.client.Session().Exists(l.path) // some work
-				return err
-			})
-			if err != nil {
+			if err := o.ref.visit(ctx, l); err != nil {
 				s.t.Errorf("%s: %v", l.m.cfg.Label, err)
 				return
 			}
