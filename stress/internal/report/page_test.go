@@ -48,44 +48,35 @@ func TestMayCost(t *testing.T) {
 	}
 }
 
-// A loss is told late if the session had ended before, unless the process was stopped.
+// A loss is told late if the session had ended before, unless the process was stopped. A server
+// that may have been deposed does not know when a session ended.
 func TestToldLate(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		expired int64
+		says    string // the server
 		faults  []verdict.Hit
 		want    string
 		late    bool
 	}{
-		{"in time", 1200 * milli, nil, "200 ms before the leader ended its session", false},
-		{"much later", 90 * second, nil, "its session lived on, for 1 min 29 s", false},
-		{"late", 900 * milli, nil, "100 ms after the leader had ended its session", true},
-		{"stopped", 900 * milli, []verdict.Hit{{Kind: "pause-worker", Target: "process 0", Began: 500 * milli, Ended: 950 * milli}}, "100 ms after the leader had ended its session, as soon as it ran again", false},
-		{"another was stopped", 900 * milli, []verdict.Hit{{Kind: "pause-worker", Target: "process 1", Began: 500 * milli, Ended: 950 * milli}}, "100 ms after the leader had ended its session", true},
-		{"not known", 0, nil, "", false},
+		{"in time", 1200 * milli, "", nil, "200 ms before the leader ended its session", false},
+		{"much later", 90 * second, "", nil, "its session lived on, for 1 min 29 s", false},
+		{"late", 900 * milli, "", nil, "100 ms after the leader had ended its session", true},
+		{"stopped", 900 * milli, "", []verdict.Hit{{Kind: "pause-worker", Target: "process 0", Began: 500 * milli, Ended: 950 * milli}}, "100 ms after the leader had ended its session, as soon as it ran again", false},
+		{"another was stopped", 900 * milli, "", []verdict.Hit{{Kind: "pause-worker", Target: "process 1", Began: 500 * milli, Ended: 950 * milli}}, "100 ms after the leader had ended its session", true},
+		{"not known", 0, "", nil, "", false},
+		{"a deposed server", 900 * milli, history.Deposed, nil, "", false},
 	} {
 		c := newCollector(history.Header{Begin: 1, Processes: 2, SessionTimeout: 4 * second}, verdict.Verdict{Injected: tt.faults})
 		c.add(history.Event{At: 1, Kind: history.Granted, Op: 1, Lock: "L"})
 		c.add(history.Event{At: 1000 * milli, Kind: history.Lost, Op: 1, Lock: "L", Session: "0x1"})
 		if tt.expired != 0 {
-			c.add(history.Event{At: tt.expired, Kind: history.Expired, Process: history.Harness, Session: "0x1"})
+			c.add(history.Event{At: tt.expired, Kind: history.Expired, Process: history.Harness, Session: "0x1", Text: tt.says})
 		}
 		c.finish()
 		if l := newView(c, nil, nil).Losses().First[0]; l.Told != tt.want || l.Late != tt.late {
 			t.Errorf("%s: got %q, late: %v", tt.name, l.Told, l.Late)
 		}
-	}
-}
-
-// A server that may have been deposed does not know when a session ended.
-func TestToldLateByADeposedServer(t *testing.T) {
-	c := newCollector(history.Header{Begin: 1, Processes: 2, SessionTimeout: 4 * second}, verdict.Verdict{})
-	c.add(history.Event{At: 1, Kind: history.Granted, Op: 1, Lock: "L"})
-	c.add(history.Event{At: 1000 * milli, Kind: history.Lost, Op: 1, Lock: "L", Session: "0x1"})
-	c.add(history.Event{At: 900 * milli, Kind: history.Expired, Process: history.Harness, Session: "0x1", Text: history.Deposed})
-	c.finish()
-	if l := newView(c, nil, nil).Losses().First[0]; l.Told != "" || l.Late {
-		t.Errorf("got %q, late: %v", l.Told, l.Late)
 	}
 }
 
