@@ -37,10 +37,11 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// embedded returns the address of an embedded server.
-func embedded(t *testing.T) string {
+// embedded returns the address of an embedded server. It answers these four-letter words, or, if
+// none are given, all.
+func embedded(t *testing.T, words ...string) string {
 	t.Helper()
-	srv := zktest.NewServer(zktest.Config{})
+	srv := zktest.NewServer(zktest.Config{FourLetterWords: words})
 	t.Cleanup(func() { _ = srv.Close() })
 	addr, err := srv.Listen("127.0.0.1:0")
 	if err != nil {

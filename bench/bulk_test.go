@@ -9,19 +9,12 @@ import (
 
 	"github.com/holdfast-go/holdfast/bench/internal/work"
 	"github.com/holdfast-go/holdfast/internal/realzk"
-	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
 // A process takes many locks, loses its connection, releases them; it queues for many,
 // and loses its session.
 func TestBulk(t *testing.T) {
-	srv := zktest.NewServer(zktest.Config{FourLetterWords: []string{"mntr"}})
-	t.Cleanup(func() { _ = srv.Close() })
-	addr, err := srv.Listen("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	testBulk(t, addr)
+	testBulk(t, embedded(t, "mntr"))
 }
 
 func TestBulkOnZooKeeper(t *testing.T) { testBulk(t, realzk.Start(t).Addr()) }
@@ -77,13 +70,7 @@ func TestFrames(t *testing.T) {
 }
 
 func TestMonitor(t *testing.T) {
-	srv := zktest.NewServer(zktest.Config{FourLetterWords: []string{"srvr"}})
-	t.Cleanup(func() { _ = srv.Close() })
-	addr, err := srv.Listen("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if m, err := monitor(t.Context(), addr); err == nil {
+	if m, err := monitor(t.Context(), embedded(t, "srvr")); err == nil {
 		t.Errorf("got %+v of a server that does not tell", m)
 	}
 }
