@@ -3,12 +3,10 @@
 package realzk
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -134,21 +132,8 @@ func TestEnsembleOfAKilledCommand(t *testing.T) {
 		NotRun(t, "only Linux kills a server whose parent was killed")
 	}
 	Require(t)
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(self)
 	temp := t.TempDir()
-	cmd.Env = append(os.Environ(), envChild+"=ensemble", "TMPDIR="+temp)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	line, _ := bufio.NewReader(out).ReadString('\n')
+	cmd, line := startChild(t, envChild+"=ensemble", "TMPDIR="+temp)
 	var dir string
 	var pids [3]int
 	if _, err := fmt.Sscan(line, &dir, &pids[0], &pids[1], &pids[2]); err != nil {
@@ -162,21 +147,7 @@ func TestEnsembleOfAKilledCommand(t *testing.T) {
 			t.Errorf("server %d does not run", pid)
 		}
 	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = cmd.Wait() // it was killed
-	poll := time.NewTicker(5 * time.Millisecond)
-	defer poll.Stop()
-	for _, pid := range pids {
-		for running(pid) {
-			select {
-			case <-poll.C:
-			case <-t.Context().Done():
-				t.Fatal("a server outlives its parent")
-			}
-		}
-	}
+	killChild(t, cmd, pids[:]...)
 	if _, err := os.Stat(filepath.Join(dir, "1", "zoo.cfg")); err != nil {
 		t.Errorf("the killed command has no directory: %v", err)
 	}

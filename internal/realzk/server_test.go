@@ -243,12 +243,23 @@ func TestServerDiesWithItsStarter(t *testing.T) {
 		NotRun(t, "only Linux kills a server whose parent was killed")
 	}
 	Require(t)
+	cmd, line := startChild(t, envChild+"="+t.TempDir())
+	var pid int
+	if _, err := fmt.Sscan(line, &pid); err != nil {
+		t.Fatalf("the child said %q", line)
+	}
+	killChild(t, cmd, pid)
+}
+
+// startChild starts a process that dies, and returns the line that it says when its servers run.
+func startChild(t *testing.T, env ...string) (cmd *exec.Cmd, line string) {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), envChild+"="+t.TempDir())
+	cmd = exec.Command(self)
+	cmd.Env = append(os.Environ(), env...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -256,22 +267,26 @@ func TestServerDiesWithItsStarter(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	line, _ := bufio.NewReader(out).ReadString('\n')
-	var pid int
-	if _, err := fmt.Sscan(line, &pid); err != nil {
-		t.Fatalf("the child said %q", line)
-	}
+	line, _ = bufio.NewReader(out).ReadString('\n')
+	return cmd, line
+}
+
+// killChild kills cmd, and waits until its servers have died.
+func killChild(t *testing.T, cmd *exec.Cmd, servers ...int) {
+	t.Helper()
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait() // it was killed
 	poll := time.NewTicker(5 * time.Millisecond)
 	defer poll.Stop()
-	for running(pid) {
-		select {
-		case <-poll.C:
-		case <-t.Context().Done():
-			t.Fatal("the server outlives its parent")
+	for _, pid := range servers {
+		for running(pid) {
+			select {
+			case <-poll.C:
+			case <-t.Context().Done():
+				t.Fatal("a server outlives its parent")
+			}
 		}
 	}
 }
