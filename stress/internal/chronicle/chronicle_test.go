@@ -17,6 +17,17 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 )
 
+// over judges what c has, and closes it.
+func over(t *testing.T, c *Chronicle) {
+	t.Helper()
+	if err := c.Judge(); err != nil {
+		t.Error(err)
+	}
+	if _, err := c.Close(false); err != nil {
+		t.Error(err)
+	}
+}
+
 // A process that is killed writes on for a moment. What it asks for and is granted then is
 // not shown as held and awaited for ever.
 func TestLiveViewOfAKilledProcess(t *testing.T) {
@@ -35,12 +46,7 @@ func TestLiveViewOfAKilledProcess(t *testing.T) {
 	if h, w := len(c.live.holding), len(c.live.waiting); h != 0 || w != 1 {
 		t.Errorf("%d held, %d awaited, want 0 and 1", h, w)
 	}
-	if err := c.Judge(); err != nil {
-		t.Error(err)
-	}
-	if _, err := c.Close(false); err != nil {
-		t.Error(err)
-	}
+	over(t, c)
 }
 
 // Two runs do not write into one directory, and a history that is being written is not
@@ -59,12 +65,7 @@ func TestDirectoryInUse(t *testing.T) {
 	if exit := Check(dir, io.Discard, &says); exit != wire.ExitFailure || !strings.Contains(says.String(), want) {
 		t.Errorf("-check: exit status %d, %q", exit, says.String())
 	}
-	if err := c.Judge(); err != nil {
-		t.Error(err)
-	}
-	if _, err := c.Close(false); err != nil {
-		t.Error(err)
-	}
+	over(t, c)
 	if exit := Check(dir, io.Discard, &says); exit != wire.ExitVoid {
 		t.Errorf("-check afterwards: exit status %d, %q", exit, says.String())
 	}
@@ -100,14 +101,7 @@ func TestPageOfARunThatGoesOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
-		if err := c.Judge(); err != nil {
-			t.Error(err)
-		}
-		if _, err := c.Close(false); err != nil {
-			t.Error(err)
-		}
-	}()
+	defer over(t, c)
 	write := func(outcome verdict.Outcome) string {
 		t.Helper()
 		if err := c.page(verdict.Verdict{Outcome: outcome}); err != nil {

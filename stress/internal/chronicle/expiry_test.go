@@ -37,12 +37,7 @@ func TestExpiriesOfADeposedServer(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := c.Judge(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Close(false); err != nil {
-		t.Fatal(err)
-	}
+	over(t, c)
 	by := map[string]string{}
 	n := 0
 	for e := range eventsOf(dir) {
