@@ -192,7 +192,7 @@ func (s *Server) retire(r role) {
 	}
 }
 
-// electionTime is how long it takes to elect a leader, at least and at most.
+// How long it takes to elect a leader.
 const (
 	minElectionTime = 200 * time.Millisecond
 	maxElectionTime = 400 * time.Millisecond

@@ -141,7 +141,7 @@ const (
 )
 
 type lockAllState struct {
-	phase  [lockAllClients]uint8                // of a group: lockAllPhase; of nested: the locks asked for
+	phase  [lockAllClients]uint8                // of a group: groupAway and so on; of nested: the locks asked for
 	inside [lockAllClients][lockAllQueues]bool  // of nested and shared
 	place  [lockAllClients][lockAllQueues]uint8 // in line; 0 is none
 	made   [lockAllClients]uint8                // nodes created so far, if one by one or ordered

@@ -22,7 +22,7 @@ import (
 
 // A run of days is simulated by as many kills and grants:
 //
-//	go test ./stress -run LongRun -args -kills 50000 -grants 1000000
+//	go test ./stress/internal/chronicle -run LongRun -args -kills 50000 -grants 1000000
 var (
 	longKills  = flag.Int("kills", 0, "processes that are killed in the tests of long runs; 0 means as many as it takes")
 	longGrants = flag.Int("grants", 0, "grants in these tests; 0 means five for each kill")

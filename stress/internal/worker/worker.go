@@ -31,7 +31,7 @@ type worker struct {
 	child    *child
 	plan     *plan.Plan
 	activity watchdog.Activity[*contended]
-	first    atomic.Uint64 // token; for the sabotages oldToken and believesOldNews
+	first    atomic.Uint64 // token; for the sabotages OldToken and BelievesOldNews
 
 	records  journal.Records // what it writes into the history
 	register register.Client // its connection to the register
