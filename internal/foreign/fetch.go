@@ -41,7 +41,7 @@ func Fetch(ctx context.Context, dir string, artifacts ...string) (lib string, er
 		}
 		cmd := exec.CommandContext(ctx, mvn, "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=lib")
 		cmd.Dir = dir
-		if err := run(cmd); err != nil {
+		if err := Run(cmd); err != nil {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}

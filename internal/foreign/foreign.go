@@ -99,7 +99,7 @@ func FindJDK() (j JDK, err error) {
 // for some seconds, and the end of ctx kills the compiler.
 func (j JDK) Compile(ctx context.Context, classPath, dir string, sources ...string) error {
 	args := []string{"-J-XX:+UseSerialGC", "-J-XX:TieredStopAtLevel=1", "-encoding", "UTF-8", "-cp", classPath, "-d", dir}
-	return run(exec.CommandContext(ctx, j.Javac, append(args, sources...)...))
+	return Run(exec.CommandContext(ctx, j.Javac, append(args, sources...)...))
 }
 
 // Python returns the interpreter that has kazoo, and the version of kazoo: $KAZOO_PYTHON, if that is
@@ -121,8 +121,8 @@ func Python(ctx context.Context) (python, version string, err error) {
 	return "", "", fmt.Errorf("%w: the module kazoo is in none of %s (Debian: apt-get install python3-kazoo)", ErrNotInstalled, strings.Join(pythons, ", "))
 }
 
-// run runs a command. Its error has what the command wrote.
-func run(cmd *exec.Cmd) error {
+// Run runs a command until it ends. Its error has what the command wrote.
+func Run(cmd *exec.Cmd) error {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%v: %w\n%s", cmd, err, out)
 	}

@@ -77,8 +77,5 @@ func run(ctx context.Context, dir, name string, args ...string) error {
 	if strings.Contains(name, "/") {
 		cmd.Path = filepath.Join(dir, name)
 	}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%v: %w\n%s", cmd, err, out)
-	}
-	return nil
+	return foreign.Run(cmd)
 }

@@ -56,7 +56,7 @@ func inGo(subject string) func(context.Context, string) ([]string, error) {
 		program := filepath.Join(root, "bin", "peers")
 		build := exec.CommandContext(ctx, "go", "build", "-o", program, ".")
 		build.Dir = filepath.Join(root, "bench", "peers")
-		return []string{program, subject}, run(build)
+		return []string{program, subject}, foreign.Run(build)
 	}
 }
 
@@ -82,12 +82,4 @@ func curator(ctx context.Context, root string) ([]string, error) {
 func kazoo(ctx context.Context, root string) ([]string, error) {
 	python, _, err := foreign.Python(ctx)
 	return []string{python, filepath.Join(root, "bench", "peers", "kazoo", "kazoo_lock.py")}, err
-}
-
-// run runs a command. Its error includes the output.
-func run(cmd *exec.Cmd) error {
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%v: %w\n%s", cmd, err, out)
-	}
-	return nil
 }

@@ -244,7 +244,7 @@ func inGo(ctx context.Context, k known, _ string) ([]string, error) {
 	program := filepath.Join(root, "bin", "peers")
 	build := exec.CommandContext(ctx, "go", "build", "-o", program, ".")
 	build.Dir = filepath.Join(root, "bench", "peers")
-	return []string{program, "contend", k.name}, run(build)
+	return []string{program, "contend", k.name}, foreign.Run(build)
 }
 
 func ourVersion(context.Context) (version, what string, err error) { return "", "", nil }
@@ -259,17 +259,9 @@ func holdfastRun(ctx context.Context, _ known, _ string) ([]string, error) {
 	for name, from := range map[string]string{program: "./cmd/holdfast", contender: "./stress/contenders/run"} {
 		build := exec.CommandContext(ctx, "go", "build", "-o", name, from)
 		build.Dir = root
-		if err := run(build); err != nil {
+		if err := foreign.Run(build); err != nil {
 			return nil, err
 		}
 	}
 	return []string{contender, program}, nil
-}
-
-// run runs a command. Its error includes the output.
-func run(cmd *exec.Cmd) error {
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%v: %w\n%s", cmd, err, out)
-	}
-	return nil
 }
