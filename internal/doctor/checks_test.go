@@ -281,6 +281,7 @@ func TestNames(t *testing.T) {
 		"qn-0000000001":                                           "a queue of ZooKeeper's recipes",
 		"jobs":                                                    "",
 		"lock-1":                                                  "",
+		"_c_1-lock-0000000001":                                    "", // no client's guid is so short
 		"my-latch-0000000001":                                     "",
 	} {
 		if got := kindOf(name) + recipeOf(name); got != want {

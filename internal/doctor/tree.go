@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
@@ -178,27 +179,22 @@ const (
 	kindKazoo     = "kazoo's locks"
 )
 
-var contenders = []struct {
-	name *regexp.Regexp
-	kind string
-}{
-	{regexp.MustCompile(`^(_c_[0-9a-fA-F-]+-)?lock-` + number), kindMutex},
-	{regexp.MustCompile(`^(_c_[0-9a-fA-F-]+-)?__(READ|WRIT)__` + number), kindReadWrite},
-	{regexp.MustCompile(`^[0-9a-f]{32}__r?lock__` + number), kindKazoo},
+// kindOf returns the kind of the contender of this name; "" if it is none.
+func kindOf(name string) string {
+	switch c, ok := queue.ParseName(name); {
+	case !ok || c.Latch:
+		return ""
+	case strings.Contains(name, "lock__"):
+		return kindKazoo
+	case c.Kind == queue.Exclusive:
+		return kindMutex
+	default:
+		return kindReadWrite
+	}
 }
 
 // number is what ZooKeeper appends to the name of a sequential node.
 const number = `(\d{10}|-\d{9,10})$`
-
-// kindOf returns the kind of the contender of this name; "" if it is none.
-func kindOf(name string) string {
-	for _, c := range contenders {
-		if c.name.MatchString(name) {
-			return c.kind
-		}
-	}
-	return ""
-}
 
 // recipes are those whose nodes do not exclude Holdfast's locks.
 var recipes = []struct {

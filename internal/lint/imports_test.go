@@ -118,7 +118,7 @@ const policy = `
 	internal/flock:
 	internal/foreign:         | TESTS
 	internal/otherclients:    internal/foreign internal/realzk | TESTS
-	internal/doctor:          internal/figures zkio | SERVERS
+	internal/doctor:          internal/figures internal/queue zkio | SERVERS
 	internal/realzk/zkserver: internal/realzk | TESTS
 	internal/check:           | TESTS
 	internal/sim:             | TESTS state manager zkio/zktest internal/check internal/sim/yield
