@@ -186,13 +186,3 @@ func (c *Contender) describe(data []byte, stat zkio.Stat) bool {
 	c.asks, c.guarded = d.Asks > 0, d.Guarded
 	return true
 }
-
-// usesCurator reports whether the contender called name uses Apache Curator. Among the
-// clients that put a guid into names, only Curator's has dashes.
-func usesCurator(name string) bool {
-	guid, ok := strings.CutPrefix(name, "_c_")
-	guid, _, _ = strings.Cut(guid, "-lock-")
-	guid, _, _ = strings.Cut(guid, "-latch-")
-	guid, _, _ = strings.Cut(guid, "-__")
-	return ok && strings.Count(guid, "-") == 4
-}

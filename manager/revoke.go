@@ -182,7 +182,7 @@ const curatorRevokes = "__REVOKE__"
 // for a revocation. Curator gives a revocable node empty data, and any other its
 // client's address.
 func revocable(name string, data []byte) bool {
-	return usesCurator(name) && (len(data) == 0 || string(data) == curatorRevokes)
+	return queue.OfCurator(name) && (len(data) == 0 || string(data) == curatorRevokes)
 }
 
 // revokeCurator revokes a contender that uses Apache Curator, as Curator's own Revoker

@@ -227,7 +227,7 @@ func (t *incumbent) lookBehind(s *zkio.Session) next {
 	}
 	t.round.seeContention()
 	t.round.endIdle()
-	if !t.tenure.readOwn && usesCurator(first.name) {
+	if !t.tenure.readOwn && queue.OfCurator(first.name) {
 		// Curator's Revoker may have written our node before we watched it.
 		t.tenure.readOwn = true
 		t.io.raise(state.OwnTouched)

@@ -141,6 +141,18 @@ func ParseName(name string) (Contender, bool) {
 	return Contender{}, false
 }
 
+// OfCurator reports whether Apache Curator has made the node of this name, for a lock or a
+// semaphore. Among the clients that put a guid into names, only Curator's has dashes
+// everywhere.
+func OfCurator(name string) bool {
+	guid, ok := strings.CutPrefix(name, "_c_")
+	guid, _, _ = strings.Cut(guid, "-lock-")
+	guid, _, _ = strings.Cut(guid, "-latch-")
+	guid, _, _ = strings.Cut(guid, "-lease-")
+	guid, _, _ = strings.Cut(guid, "-__")
+	return ok && strings.Count(guid, "-") == 4
+}
+
 // recipes maps a mark in a node's name to the recipe whose nodes have it: a lock of
 // another kind, or a queue, whose nodes are not contenders here.
 var recipes = []struct{ mark, recipe string }{

@@ -45,21 +45,15 @@ func (c *Contender) describe(read zkio.Read) {
 	c.Client = clientOf(&c.Contender)
 }
 
-// clientOf returns which client created c's node. Among the clients that put a guid into
-// names, only Curator's has dashes everywhere.
+// clientOf returns which client created c's node.
 func clientOf(c *manager.Contender) string {
 	name := c.Path[strings.LastIndexByte(c.Path, '/')+1:]
-	guid, protected := strings.CutPrefix(name, "_c_")
-	guid, _, _ = strings.Cut(guid, "-lock-")
-	guid, _, _ = strings.Cut(guid, "-latch-")
-	guid, _, _ = strings.Cut(guid, "-lease-")
-	guid, _, _ = strings.Cut(guid, "-__")
 	switch {
 	case c.Host != "" || c.PID != 0: // the node's data are of Holdfast's form
 		return "holdfast"
-	case protected && strings.Count(guid, "-") == 4:
+	case queue.OfCurator(name):
 		return "curator"
-	case !protected && (strings.Contains(name, "__lock__") || strings.Contains(name, "__rlock__")):
+	case !strings.HasPrefix(name, "_c_") && (strings.Contains(name, "__lock__") || strings.Contains(name, "__rlock__")):
 		return "kazoo"
 	}
 	return ""
