@@ -177,7 +177,7 @@ const (
 
 // verbOf returns what a request means to a lock; "" for a ping.
 func verbOf(op zktest.Op, path string) verb {
-	name := path[strings.LastIndexByte(path, '/')+1:]
+	name := lastSegment(path)
 	isNode := strings.HasPrefix(name, "_c_")
 	isNew := isNode && strings.HasSuffix(name, "-"+queue.Exclusive.Mark()) // the server appends its number
 	switch op {

@@ -162,7 +162,7 @@ type nodeData struct {
 // filled in. DescribeNode does no I/O and does not block.
 func DescribeNode(path string, data []byte, stat zkio.Stat) Contender {
 	c := Contender{Path: path}
-	if entry, ok := queue.ParseName(path[strings.LastIndexByte(path, '/')+1:]); ok {
+	if entry, ok := queue.ParseName(lastSegment(path)); ok {
 		c.Kind, c.Sequence = Kind(entry.Kind), entry.Seq
 	}
 	c.describe(data, stat)

@@ -35,7 +35,7 @@ var managers sync.Map
 // which says of a contender, in an error, what its host and process id hide: that this process
 // waits for itself. It returns "" for one of another process.
 func (c *Contender) which() string {
-	_, here := managers.Load(makerOf(c.Path[strings.LastIndexByte(c.Path, '/')+1:]))
+	_, here := managers.Load(makerOf(lastSegment(c.Path)))
 	switch {
 	case c.Own:
 		return ", which is this process itself"

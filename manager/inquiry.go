@@ -302,7 +302,7 @@ func (q *inquiry) find(s *zkio.Session) (more bool) {
 // contender can be asked.
 func (q *inquiry) look(s *zkio.Session, path string) error {
 	l := q.lock
-	entry, _ := queue.ParseName(path[strings.LastIndexByte(path, '/')+1:])
+	entry, _ := queue.ParseName(lastSegment(path))
 	c := l.contender(entry)
 	q.watched.Store(&path)
 	q.gone.Store(false)
@@ -503,7 +503,7 @@ func (q *inquiry) await(s *zkio.Session) (more bool) {
 
 // managerOf returns the id of the manager that created the node at path: see guid.
 func managerOf(path string) string {
-	name := path[strings.LastIndexByte(path, '/')+1:]
+	name := lastSegment(path)
 	name = strings.TrimPrefix(name, "_c_")
 	return name[:min(16, len(name))]
 }

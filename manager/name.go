@@ -109,6 +109,9 @@ func checkSegment(segment string) error {
 	return nil
 }
 
+// lastSegment returns the last segment of a path: the name of a node.
+func lastSegment(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
+
 // quoted quotes a name for an error. Of one that is too long for a name, or would be when
 // quoted, it quotes the beginning, and says how long it is.
 func quoted(name string) string {

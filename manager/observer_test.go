@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -76,7 +75,7 @@ func nameOfHolder(c *Contender) string {
 	case c == nil:
 		return "free"
 	case c.Label == "":
-		return c.Path[strings.LastIndexByte(c.Path, '/')+1:]
+		return lastSegment(c.Path)
 	}
 	return c.Label
 }

@@ -196,7 +196,7 @@ func (l *own) heldAlone(yield func(*round, *tenure) bool) bool {
 func (l *own) asHolder() *Contender {
 	for r, n := range l.held() {
 		l := r.lock
-		own, _ := queue.ParseName(n.path[strings.LastIndexByte(n.path, '/')+1:])
+		own, _ := queue.ParseName(lastSegment(n.path))
 		c := l.contender(own)
 		c.describe(l.m.nodeData(l.kind.String()), zkio.Stat{EphemeralOwner: n.session.ID()})
 		c.Token, c.Holds = n.token, true

@@ -5,7 +5,6 @@ package manager
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/queue"
@@ -216,7 +215,7 @@ func (paired) enterBeside(t *roundIO, s *zkio.Session, w Grant) next {
 		//holdfast:reached downgrade: was queued behind its own writer
 		return requeue
 	}
-	if c, _ := queue.ParseName(w.Path[strings.LastIndexByte(w.Path, '/')+1:]); queue.Exhausted(c.Seq) {
+	if c, _ := queue.ParseName(lastSegment(w.Path)); queue.Exhausted(c.Seq) {
 		//holdfast:reached numbers run out: a downgrade is refused
 		t.round.fail(t.round.error("acquire", fmt.Errorf("%w: no read lock can be had beside the write lock %s", ErrSequenceExhausted, w.Path)))
 		return again

@@ -122,7 +122,7 @@ func (p *peers) findLocked(id string) (by peer, known bool) {
 // has met, another client has written into the node, and c gets what that process has
 // said before. describe reports whether the data are of this package's form.
 func (p *peers) describe(c *Contender, data []byte, stat zkio.Stat) (ours bool) {
-	name := c.Path[strings.LastIndexByte(c.Path, '/')+1:]
+	name := lastSegment(c.Path)
 	if ours = c.describe(data, stat); ours {
 		p.note(name, c.author(), c.Session)
 	} else if by, known := p.findIn(name, c.Session); known {
