@@ -31,13 +31,3 @@ func TakeAnchor() Anchor {
 
 // At returns the time of the history that is t of the wall clock.
 func (a Anchor) At(t time.Time) int64 { return a.Mono + int64(t.Sub(a.Wall)) }
-
-// Time returns the time of the wall clock that is at of the history.
-func (a Anchor) Time(at int64) time.Time { return a.Wall.Add(time.Duration(at - a.Mono)) }
-
-// Anchor returns the anchor that the header has: when the run began. Its time is zero if
-// the header has none that can be read.
-func (h Header) Anchor() Anchor {
-	wall, _ := time.Parse(time.RFC3339Nano, h.BeginWall)
-	return Anchor{Mono: h.Begin, Wall: wall}
-}
