@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/state"
 	"github.com/holdfast-go/holdfast/zkio"
 )
@@ -132,10 +131,8 @@ func (l *Lock) mayReport(delay time.Duration) error {
 	switch {
 	case l.m.closing():
 		return ErrClosed
-	case l.kind == queue.Read:
-		return fmt.Errorf("%w: a read lock cannot be abandoned; call it for the write lock", ErrBadConfig)
-	case l.kind == queue.Upgradable:
-		return fmt.Errorf("%w: an upgradable read lock reports no abandonment; call it for the write lock, and write under that", ErrBadConfig)
+	case abilities[l.kind].unmarked != "":
+		return fmt.Errorf("%w: %s", ErrBadConfig, abilities[l.kind].unmarked)
 	case l.linger.ms.Load() > 0:
 		return fmt.Errorf("%w: the lock was set to linger: a lock that reports abandonment cannot", ErrBadConfig)
 	case delay < 0 || delay > maxLockDelay:

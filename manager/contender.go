@@ -31,7 +31,7 @@ const (
 
 	// KindMutex is what a [Mutex] of this process asks for, in a [LockInfo] and an [Event].
 	// ZooKeeper does not know of it: the process's [Contender] is of KindExclusive.
-	KindMutex = KindUpgradable + 1
+	KindMutex Kind = 1 << 7 // no kind of a contender
 )
 
 // String returns "exclusive", "read", "write", "upgradable" or "mutex".

@@ -141,8 +141,12 @@ const probeKind = "probe"
 
 // patterns returns the data of nodes of each kind, with noTime for the time.
 func patterns(host, label, endpoint string, guarded bool) map[string][]byte {
+	names := []string{probeKind}
+	for kind := range queue.Kinds {
+		names = append(names, kind.String())
+	}
 	p := make(map[string][]byte)
-	for _, kind := range []string{probeKind, queue.Exclusive.String(), queue.Read.String(), queue.Write.String(), queue.Upgradable.String()} {
+	for _, kind := range names {
 		data, err := json.Marshal(nodeData{Host: host, PID: os.Getpid(), Label: label, Endpoint: endpoint, Kind: kind, Asks: 1, Guarded: guarded})
 		if err != nil {
 			panic("manager: a node's data cannot be encoded: " + err.Error())

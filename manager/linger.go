@@ -93,12 +93,11 @@ func (l *Lock) lingersFor() time.Duration {
 	}
 }
 
-// neverLingers reports whether the lock does not linger, whatever is set: an upgradable
-// read lock, because an idle round would have to see to the end of an upgrade; a lock that
-// reports abandonment, because the mark of an idle lock would look like that of a holder
-// that was interrupted.
+// neverLingers reports whether the lock does not linger, whatever is set: by its kind; or
+// since it reports abandonment, because the mark of an idle lock would look like that of a
+// holder that was interrupted.
 func (l *Lock) neverLingers() bool {
-	return l.kind == queue.Upgradable || l.noted.Load().Has(state.Marking)
+	return !abilities[l.kind].lingers || l.noted.Load().Has(state.Marking)
 }
 
 // SetLinger sets for this lock what Config.Linger sets for all locks of the manager: how

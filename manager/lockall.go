@@ -93,11 +93,12 @@ func (m *Manager) together(locks []*Lock) (unique []*Lock, at []int, err error) 
 		case l.m != m:
 			return nil, nil, fmt.Errorf("%w: lock %d of %d, %q, belongs to another Manager", ErrBadGroup, i+1, len(locks), l.Name())
 		}
-		switch {
-		case l.kind == queue.Upgradable:
-			return nil, nil, fmt.Errorf("%w: lock %d of %d, %q, is an upgradable read lock, which can only be acquired alone", ErrBadGroup, i+1, len(locks), l.Name())
-		case l.noted.Load().Has(state.Marking):
-			return nil, nil, fmt.Errorf("%w: lock %d of %d, %q, reports abandonment, and can only be acquired alone", ErrBadGroup, i+1, len(locks), l.Name())
+		why := abilities[l.kind].unbundled
+		if l.noted.Load().Has(state.Marking) {
+			why = "reports abandonment, and can only be acquired alone"
+		}
+		if why != "" {
+			return nil, nil, fmt.Errorf("%w: lock %d of %d, %q, %s", ErrBadGroup, i+1, len(locks), l.Name(), why)
 		}
 	}
 	for _, l := range locks {

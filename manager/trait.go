@@ -20,10 +20,13 @@ import (
 // A trait has no state of its own, so one value serves all rounds. It is called by the round's
 // steps, where nothing else is said, and embeds plain for the moments that it leaves alone.
 //
-// A lock of a new kind needs a kind in package queue, with a mark for the names of its nodes, a
-// function of Manager that opens it, a trait, and a row in traitsOf. For example, a lock that two
-// processes can hold at a time changes, in listed, how many contenders have to go before the
-// round's turn comes, and in last that the next round is to look at the queue for itself.
+// A lock of a new kind needs a row of the kinds in package queue, with a mark for the names of its
+// nodes or a form of their guids (whose first half must stay as it is: see identity.owns); a row in
+// abilities; a function of Manager that opens it; and a trait. What the engine takes for granted:
+// contenders of two kinds exclude each other or not, whatever stands between them
+// (queue.Excludes), and a round waits for two contenders at most (maxWatched). So a lock that
+// several processes can hold at a time is no trait: the gate and the outlook would have to know
+// which of the contenders behind stand beside the round. Package semaphore has that, without rounds.
 type trait interface {
 	// guid returns what makes the unique part of the name of a node of the round, or nil.
 	guid(t *roundIO) func() string
@@ -71,25 +74,12 @@ type trait interface {
 	wake(t *roundIO, q zkio.Queue) bool
 }
 
-// The traits of a lock's rounds, by its kind, in the order in which they are called. So only
-// what can be together is. In particular an upgradable lock never lingers: its idle round would
-// have to see to the end of an upgrade.
-var (
-	traitsOf = [...][]trait{
-		queue.Exclusive:  {heir{}, robust{}, idling{}},
-		queue.Read:       {heir{}, paired{}, idling{}},
-		queue.Write:      {heir{}, robust{}, paired{}, idling{}},
-		queue.Upgradable: {heir{}, raised{}, paired{}},
-	}
-	traitsOfPlace = []trait{placed{}}
-)
-
 // traits returns the traits of the round.
 func (t *roundIO) traits() []trait {
 	if t.place() != nil {
 		return traitsOfPlace
 	}
-	return traitsOf[t.round.lock.kind]
+	return abilities[t.round.lock.kind].traits
 }
 
 // An outlook is what a look at the contenders behind a round takes into account.

@@ -8,59 +8,10 @@ import (
 	"strings"
 )
 
-// A Kind says what a contender asks for.
-type Kind uint8
-
-// The kinds of contenders. All of them are understood in every lock's directory,
-// since other clients and other versions may queue there too.
-const (
-	Exclusive Kind = iota + 1
-	Read
-	Write
-	Upgradable // a read that can become a write: see [Queue.Upgrade]
-)
-
-// String returns "exclusive", "read", "write" or "upgradable".
-func (k Kind) String() string {
-	switch k {
-	case Exclusive:
-		return "exclusive"
-	case Read:
-		return "read"
-	case Write:
-		return "write"
-	case Upgradable:
-		return "upgradable"
-	}
-	return "unknown"
-}
-
-// Mark returns what precedes the sequence number in the name of one of our nodes. That
-// of an upgradable is a reader's, so that other clients let it in beside readers; its
-// guid tells it from those: see [UpgradableGUID].
-func (k Kind) Mark() string {
-	switch k {
-	case Read, Upgradable:
-		return "__READ__"
-	case Write:
-		return "__WRIT__"
-	}
-	return "lock-"
-}
-
 // MayBeReplaced reports whether a read of its own process may stand beside the contender,
 // with its number: the read that came out of a write by a downgrade, or one that entered
 // beside an upgradable. If the contender has gone, a list from before may lack that read.
 func (c Contender) MayBeReplaced() bool { return c.Kind == Write || c.Kind == Upgradable }
-
-// reads reports whether other clients take a contender of the kind for a reader.
-func (k Kind) reads() bool { return k == Read || k == Upgradable }
-
-// Excludes reports whether contenders of kinds a and b cannot hold the lock
-// together. Readers can, with one upgradable among them.
-func Excludes(a, b Kind) bool {
-	return !a.reads() || !b.reads() || a == Upgradable && b == Upgradable
-}
 
 // UpgradableGUID returns the form in which the name of an upgradable's node has a guid
 // of 32 digits: with a dash in the middle. No other client writes it so.

@@ -88,7 +88,7 @@ func (q *Queue) Free() {
 // contender whose turn has come holds the lock, or will as soon as it notices.
 func (q Queue) Sort() {
 	slices.SortFunc(q.Contenders, Compare)
-	var ahead [Upgradable + 1]bool // the kinds of those before c
+	var ahead [NumKinds]bool // the kinds of those before c
 	for i := range q.Contenders {
 		c := &q.Contenders[i]
 		downgraded := c.Kind == Read && c.Seq == q.Contenders[0].Seq && !Exhausted(c.Seq)
@@ -147,7 +147,7 @@ func (q Queue) Excluded(kind Kind, skip func(Contender) bool) (first Contender, 
 // kind: a mutex among readers and writers, or the reverse.
 func (q Queue) OfOtherKind(kind Kind) (c Contender, found bool) {
 	for _, c := range q.Contenders {
-		if (c.Kind == Exclusive) != (kind == Exclusive) {
+		if c.Kind.Family() != kind.Family() {
 			return c, true
 		}
 	}

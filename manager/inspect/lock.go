@@ -2,10 +2,6 @@
 
 package inspect
 
-import (
-	"github.com/holdfast-go/holdfast/manager"
-)
-
 // A Lock is what a lock's directory shows.
 type Lock struct {
 	Name string // as Manager.Exclusive takes it
@@ -85,12 +81,9 @@ func (r *Reader) lock(d *directory) Lock {
 // kind returns the Kind of the lock in d.
 func (d *directory) kind() (kind string) {
 	for _, c := range d.queue {
-		is := "read/write"
-		switch {
-		case c.Latch:
+		is := c.Kind.Family()
+		if c.Latch {
 			is = "latch"
-		case manager.Kind(c.Kind) == manager.KindExclusive:
-			is = "exclusive"
 		}
 		if kind != "" && kind != is {
 			return "mixed"

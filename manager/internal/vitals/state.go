@@ -101,10 +101,12 @@ var phases = []struct {
 }
 
 // kinds are the values of the label "kind".
-var kinds = []string{
-	manager.KindExclusive.String(), manager.KindRead.String(), manager.KindWrite.String(),
-	manager.KindUpgradable.String(), manager.KindMutex.String(),
-}
+var kinds = func() (names []string) {
+	for kind := manager.KindExclusive; kind.String() != "unknown"; kind++ {
+		names = append(names, kind.String())
+	}
+	return append(names, manager.KindMutex.String())
+}()
 
 // states are the values of the label "state" of the session.
 var states = []string{"connected", "disconnected", "none"}
