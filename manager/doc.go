@@ -13,11 +13,11 @@
 //
 // However many goroutines of a process want a lock, the process has one place
 // in ZooKeeper's queue, and one future tells all of them when it is granted. (Each
-// call of [Manager.LockAll] has places of its own.) While the process owns the lock,
+// call of [Manager.LockAll] queues for itself.) While the process owns the lock,
 // and need not let another process have it first (Config.Tenure), acquiring it again
 // takes a few atomic operations: no network, no mutex, no allocation. When the last
 // holder leaves, the process gives the lock up: at once or, with Config.Linger, when
-// another process wants it or that time is over. Later callers queue again, behind the
+// another process wants it or the lock was not used for that time. Later callers queue again, behind the
 // processes that are waiting, so the queue is fair between processes.
 //
 // # What it does not promise
@@ -40,8 +40,8 @@
 // The first two depend on bounds: the clocks of this machine and of ZooKeeper's
 // leader differ in speed by less than a twelfth; the session timeout is at least
 // twice the server's tickTime (ZooKeeper's own default minimum), or four times behind
-// an ObserverMaster, and every server has the same bounds for it; timers of this
-// process run when they are due. The token depends on nothing but the resource,
+// an ObserverMaster, and all servers have the same minSessionTimeout and
+// maxSessionTimeout; timers of this process run when they are due. The token depends on nothing but the resource,
 // and a guarded write on nothing but ZooKeeper.
 //
 // The wall clock plays no part; it may be set to anything at any time. Time
@@ -129,7 +129,8 @@
 // waits, it has the lock, it gives it up or loses it. [Manager.Locks] ranges over the
 // present state of the locks, and [Manager.Stats] has counters and the state of the
 // session. [Lock.Listen] has functions called with what becomes of one lock. None of them
-// costs a request, or anything where callers enter a lock that the process owns.
+// costs a request, or anything where callers enter a lock that the process owns, after the
+// first of a grant.
 package manager
 
 // How it works, for readers of the code: parts.go.

@@ -19,6 +19,9 @@ package manager
 //	    │                      ▼                                  │
 //	next round ◄────────── RELEASED ◄────── the node is gone ─────┘
 //
+// (A caller that may not enter the present round any more is counted in the next. If the reason
+// goes before the round ends, that next round is merged into it: gate.go.)
+//
 // A caller's goroutine changes the word, and is done. A worker of zkio's pool does the rest: it
 // runs roundIO.Step, which looks at the word and sends the requests that it calls for. At any time
 // one worker at most runs the steps of a round.
@@ -63,14 +66,16 @@ package manager
 //     incumbent has the lock: it looks for contenders behind it (tenure.go), and for their sake
 //     refuses newcomers (gate.go, revocation.go). Whereabouts says where the round stands in the
 //     queue, teller reports what happens to it, and delays wakes it later (files of these names).
-//     Within a role, t.io is the roundIO.
+//     Within a role, t.io, a field of the promises that roundIO embeds,
+//     is the roundIO.
 //   - handover.go deletes the node, and in the same request creates that of the next round if
 //     callers wait there.
 //
 // What a round does beyond a plain lock is in its traits (trait.go). The engine's steps call
-// them at certain moments of the round's life, and know none by name. A few places outside of a
-// step ask for one by name: the ways into and out of a round for lingering, the rotation for an
-// upgrade, a waiting Lock for what delays it.
+// them at certain moments of the round's life, and know none by name. What else a lock can do by
+// its kind is a row in abilities.go. Few places ask for a trait or a kind by name: the ways into and
+// out of a round for lingering, the rotation for an upgrade, a waiting Lock for what delays it, and
+// what concerns the two or three locks of a pair together.
 //
 //   - paired.go: it is one lock of a read/write pair.
 //   - upgrade.go: it is upgradable, or upgraded.
@@ -80,8 +85,10 @@ package manager
 //   - place.go: it is a place of a LockAll. A group does the I/O of all its places, which are in
 //     no chain (group.go).
 //
-// A Mutex needs no trait. One round of its private lock is the host of turns: the round hands the
-// lock to one turn after the other. A turn has a share of its own and no round (mutex.go, turn.go).
+// A Mutex needs no trait. A turn is to its goroutines what a round is to processes: a place in a
+// line, here in the Mutex's own. It has a share and no round, and gets the lock from the present
+// round of the Mutex's private lock, its host, which hands the lock to one turn after the other
+// (mutex.go, turn.go).
 //
 // What goes on beside the rounds, as tasks of the same kind (internal/errand):
 //
@@ -92,7 +99,7 @@ package manager
 //     mailbox. The mailbox's steps answer it there.
 //
 // Events: teller.go reports most of them. What happens at the gate, at a merge, or to an idle lock
-// goes straight to the feed, and listener.go reports sessions. The feed queues them for
+// does not happen in a step, and goes straight to the feed, and listener.go reports sessions. The feed queues them for
 // Config.Observer, which it calls on a goroutine of its own, and for each Listener, which it calls
 // on another.
 //
@@ -108,8 +115,8 @@ package manager
 //     goroutine whose compare-and-swap has made the change carries the effect out, alone.
 //   - errand.Stepper: one step at a time, and a step after each wake. So what only steps use
 //     needs no lock. A goroutine that has news stores it, and then wakes.
-//   - next: each function of a step returns what is to be done next. fetch acts on goOn and
-//     atFront, and Step on all else.
+//   - next: each function of a step returns what is to be done next: next.go has the list. fetch
+//     goes on by itself after goOn and atFront, and hands all else on to Step.
 //   - trait: what a kind of lock adds, at which moments of a round's life.
 //   - shareOwner: what a share tells of its word, to the roundIO of its round or to its turn.
 //   - zkio.Watcher and zkio.Listener: news from ZooKeeper. That of one connection comes in order,
@@ -159,8 +166,8 @@ package manager
 //     swaps the word to RETAINED, settles the grant, and looks at the lease and at the
 //     manager's stage once more.
 //
-// With contenders ahead, waiter.wait comes between steps 5 and 6. It repeats: what does the
-// round know, and what is the next action? listQueue reads the queue, or takes the list that
+// With contenders ahead, waiter.wait comes between steps 5 and 6. It lists the queue, watches
+// some of those ahead, and waits for them, and does so again when they have gone. listQueue reads the queue, or takes the list that
 // came with the node, and makes a plan of it: which contenders to watch, and what to do when
 // they have gone. watchAhead registers for their paths and reads the nodes, which leaves
 // watches. Then there is nothing to do, and the round has no goroutine until one of them
