@@ -77,27 +77,13 @@ func TestMistakesAreFoundOut(t *testing.T) {
 		{File: "actor.go", Old: "if err := a.hold.Err(); err != nil {", New: "if err := error(nil); err != nil {"},
 		{File: "actor.go", Old: "case <-a.hold.Lost():", New: "case <-make(chan struct{}):"},
 	}
-	for name, tt := range map[string]struct {
-		changes []exampletest.Change
-		want    string
-	}{
-		"no owner check": {unchecked, `VIOLATION: message \d+ for account \d+ was handled under token \d+, after token \d+`},
+	exampletest.FindsOut(t, "nor a fence", map[string]exampletest.Mistake{
+		"no owner check": {Changes: unchecked, Says: `VIOLATION: message \d+ for account \d+ was handled under token \d+, after token \d+`},
 		"nor a fence": {
-			append(unchecked[:2:2], exampletest.Change{File: "store.go", Old: "return errFenced", New: ""}),
-			`VIOLATION: message \d+ for account \d+ was written under token \d+, after token \d+`,
+			Changes: append(unchecked[:2:2], exampletest.Change{File: "store.go", Old: "return errFenced", New: ""}),
+			Says:    `VIOLATION: message \d+ for account \d+ was written under token \d+, after token \d+`,
 		},
-	} {
-		if testing.Short() && name != "nor a fence" {
-			continue
-		}
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			output, err := exampletest.RunChanged(t, tt.changes)
-			if err == nil || !regexp.MustCompile(tt.want).MatchString(output) {
-				t.Errorf("ended with %v, want a line %q\n%s", err, tt.want, output)
-			}
-		})
-	}
+	})
 }
 
 // The owner check notices the loss by itself, and does not need the channel Lost.

@@ -40,30 +40,16 @@ func TestCache(t *testing.T) {
 }
 
 func TestMistakesAreFoundOut(t *testing.T) {
-	for name, tt := range map[string]struct {
-		changes []exampletest.Change
-		want    string
-	}{
-		"own readers inside": {[]exampletest.Change{{File: "cache.go", Old: "\tc.changing.RLock()\n\tdefer c.changing.RUnlock()\n", New: ""}}, `half-written|from the cache, after version \d+ was written`},
-		"own change missed": {[]exampletest.Change{
+	exampletest.FindsOut(t, "no lock", map[string]exampletest.Mistake{
+		"own readers inside": {Changes: []exampletest.Change{{File: "cache.go", Old: "\tc.changing.RLock()\n\tdefer c.changing.RUnlock()\n", New: ""}}, Says: `half-written|from the cache, after version \d+ was written`},
+		"own change missed": {Changes: []exampletest.Change{
 			{File: "cache.go", Old: "\t\tdefer c.forget() // readers may have come in beside us, and loaded before we wrote\n", New: ""},
 			{File: "cache.go", Old: "\t\tc.changing.Lock()\n", New: "\t\ttime.Sleep(20 * time.Millisecond)\n\t\tc.changing.Lock()\n"}, // to give it a chance
 			{File: "cache.go", Old: "\t\"sync\"\n", New: "\t\"sync\"\n\t\"time\"\n"},
-		}, `from the cache, after version \d+ was written`},
+		}, Says: `from the cache, after version \d+ was written`},
 
-		"two locks":      {[]exampletest.Change{{File: "main.go", Old: `m.ReadWrite("cache/prices")`, New: `m.ReadWrite("cache/" + role)`}}, `half-written|from the cache, after version \d+ was written`},
-		"never reloaded": {[]exampletest.Change{{File: "cache.go", Old: "if c.token != token {", New: "if c.token == 0 {"}}, `version \d+ from the cache, after version \d+ was written`},
-		"no lock":        {[]exampletest.Change{{File: "main.go", Old: "version, failed := c.Get(ctx)", New: "version, failed := d.read()"}}, "half-written: part a is of version"},
-	} {
-		if testing.Short() && name != "no lock" {
-			continue
-		}
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			output, err := exampletest.RunChanged(t, tt.changes)
-			if err == nil || !regexp.MustCompile(tt.want).MatchString(output) {
-				t.Errorf("ended with %v, want %q\n%s", err, tt.want, output)
-			}
-		})
-	}
+		"two locks":      {Changes: []exampletest.Change{{File: "main.go", Old: `m.ReadWrite("cache/prices")`, New: `m.ReadWrite("cache/" + role)`}}, Says: `half-written|from the cache, after version \d+ was written`},
+		"never reloaded": {Changes: []exampletest.Change{{File: "cache.go", Old: "if c.token != token {", New: "if c.token == 0 {"}}, Says: `version \d+ from the cache, after version \d+ was written`},
+		"no lock":        {Changes: []exampletest.Change{{File: "main.go", Old: "version, failed := c.Get(ctx)", New: "version, failed := d.read()"}}, Says: "half-written: part a is of version"},
+	})
 }

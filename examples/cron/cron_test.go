@@ -33,10 +33,8 @@ func TestCron(t *testing.T) {
 }
 
 func TestMistakesAreFoundOut(t *testing.T) {
-	t.Parallel()
-	stopsTheRun := exampletest.Change{File: "cron.go", Old: "context.WithoutCancel(stop)", New: "stop"}
-	output, err := exampletest.RunChanged(t, []exampletest.Change{stopsTheRun})
-	if err == nil || !regexp.MustCompile(`machine . has begun 2 runs, and finished 1`).MatchString(output) {
-		t.Errorf("ended with %v\n%s", err, output)
-	}
+	const stopped = "the run ends with its machine"
+	exampletest.FindsOut(t, stopped, map[string]exampletest.Mistake{
+		stopped: {Changes: []exampletest.Change{{File: "cron.go", Old: "context.WithoutCancel(stop)", New: "stop"}}, Says: `machine . has begun 2 runs, and finished 1`},
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -43,11 +44,34 @@ func Run(t *testing.T, args ...string) (output string, err error) {
 	return run(t, self, args)
 }
 
+// A Mistake is changes to the program's source, and what the program says when it finds it out.
+type Mistake struct {
+	Changes []Change
+	Says    string // a regular expression
+}
+
 // A Change replaces text in a file of the program, where it must stand once.
 type Change struct{ File, Old, New string }
 
-// RunChanged is Run after changes to the source.
-func RunChanged(t *testing.T, changes []Change, args ...string) (output string, err error) {
+// FindsOut checks that the program fails with each of the mistakes. In short tests it is one of
+// them, the sample.
+func FindsOut(t *testing.T, sample string, mistakes map[string]Mistake) {
+	for name, m := range mistakes {
+		if testing.Short() && name != sample {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			output, err := runChanged(t, m.Changes)
+			if err == nil || !regexp.MustCompile(m.Says).MatchString(output) {
+				t.Errorf("ended with %v, want a line %q\n%s", err, m.Says, output)
+			}
+		})
+	}
+}
+
+// runChanged is Run after changes to the source.
+func runChanged(t *testing.T, changes []Change) (output string, err error) {
 	t.Helper()
 	dir := t.TempDir()
 	overlay := struct{ Replace map[string]string }{map[string]string{}}
@@ -83,7 +107,7 @@ func RunChanged(t *testing.T, changes []Change, args ...string) (output string, 
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
-	return run(t, program, args)
+	return run(t, program, nil)
 }
 
 func write(t *testing.T, path string, text []byte) {
