@@ -123,6 +123,11 @@ func (a *ahead) contender() *Contender {
 		c.by(by.author)
 		c.Session = by.session
 	}
+	if a.unread { // perhaps another look has met the process since
+		if by, known := l.m.peers.find(a.name()); known {
+			c.by(by)
+		}
+	}
 	if a.since != 0 {
 		c.Since = time.Unix(0, a.since).UTC()
 	}

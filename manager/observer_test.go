@@ -220,6 +220,28 @@ func TestErrorsNameTheHolder(t *testing.T) {
 	}
 }
 
+// A wait that is too short to read the holder's node names the holder if the process has met
+// it while it waited, as "holdfast run" does to say for which process it waits.
+func TestErrorsNameAHolderMetMeanwhile(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		var holds []Hold
+		for _, label := range []string{"HOLDER", "W1", "W2"} {
+			holds = append(holds, c.acquire(c.lock(label)))
+		}
+		l := c.lock("asker")
+		ctx := withTimeout(c.t, 2*time.Second)
+		done := make(chan error)
+		go func() { done <- errOf(l.Lock(ctx)) }()
+		later(time.Second)
+		_, err := l.Holder(ctx)
+		expect(c.t, err == nil, "holder: %v", err)
+		wantSays(c.t, <-done, "(3 ahead; held by HOLDER@")
+		for _, h := range holds {
+			c.unlock(h)
+		}
+	})
+}
+
 func testNamesTheHolder(c *cluster, waiters int, kind string) {
 	of := func(label string, write bool) *Lock {
 		if kind == "exclusive" {
