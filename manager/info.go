@@ -115,8 +115,10 @@ type Loss struct {
 // Locks returns the state of each lock that callers of this process hold or wait for,
 // in no particular order. The locks of Mutexes are among them, and the locks of a
 // read/write pair come one by one. A lock that LockAll has acquired, or waits for, comes
-// once for each such call. If all is true, Locks also returns those with nothing going on
-// that are still referenced.
+// once for each such call. A lock comes once more, as one that is fetched, if callers wait for
+// its next grant: while others hold it and newcomers may not enter, or while it is released,
+// which lasts as long as an outage. If all is true, Locks also returns those with nothing going
+// on that are still referenced.
 //
 // Locks does no I/O and does not block. It holds no lock of the manager's while the loop
 // runs, so the loop may call any method of the Manager, and a slow loop delays no caller.
@@ -126,7 +128,8 @@ func (m *Manager) Locks(all bool) iter.Seq[LockInfo] {
 	return func(yield func(LockInfo) bool) {
 		for open := range m.registry.each() {
 			for l := range open.each() {
-				info := l.cur.Load().info()
+				r := l.cur.Load()
+				info := r.info()
 				if open.mutex != nil {
 					info.Stats = open.mutex.Stats()
 				}
@@ -134,11 +137,27 @@ func (m *Manager) Locks(all bool) iter.Seq[LockInfo] {
 				if (busy || all) && !yield(info) {
 					return
 				}
+				for r := range r.awaited() {
+					if open.mutex == nil && !yield(r.info()) { // a Mutex has counted its callers
+						return
+					}
+				}
 				for _, p := range l.own().places() {
 					if p.round.word.Load().Phase() != state.Released && !yield(p.round.info()) {
 						return
 					}
 				}
+			}
+		}
+	}
+}
+
+// awaited ranges over the rounds behind r that callers wait for.
+func (r *round) awaited() iter.Seq[*round] {
+	return func(yield func(*round) bool) {
+		for r = r.next.Load(); r != nil; r = r.next.Load() {
+			if w := r.word.Load(); w.Phase() == state.Fetching && w.Holders() > 0 && !yield(r) {
+				return
 			}
 		}
 	}

@@ -103,6 +103,40 @@ func TestLocks(t *testing.T) {
 	})
 }
 
+// Callers that wait for the lock's next grant are told of, while it is held, and while it cannot
+// be released in an outage.
+func TestLocksOfTheNextGrant(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		wantWaits := func(what string, m *Manager, phase state.Phase, since time.Time) {
+			c.t.Helper()
+			all := slices.Collect(m.Locks(false))
+			expect(c.t, len(all) == 2 && all[0].Stats.Phase == phase && all[1].Stats.Phase == state.Fetching &&
+				all[1].Stats.Holders == 1 && all[1].Since.Equal(since), "%s: %+v", what, all)
+		}
+		a, b := c.open("a"), c.open("b")
+		l := exclusive(c.t, a, "x")
+		h := mustLock(c.t, l)
+		behind := c.acquire(exclusive(c.t, b, "x"))
+		later(time.Second)
+		newcomer, since := c.acquire(l), time.Now()
+		later(time.Second)
+		wantWaits("yielding", a, state.Retained, since)
+
+		c.unlock(h, behind)
+		h = newcomer
+		later(time.Second)
+		silent := c.srv.Faults().BlackholeAll()
+		<-h.Lost()
+		h.Release()
+		newcomer, since = c.acquire(l), time.Now()
+		later(time.Minute)
+		wantWaits("in an outage", a, state.Releasing, since)
+		silent.Remove()
+		later(time.Minute)
+		c.unlock(newcomer)
+	})
+}
+
 // The places of LockAll are locks of their own.
 func TestLocksOfLockAll(t *testing.T) {
 	bubble(t, func(c *cluster) {

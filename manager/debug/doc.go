@@ -66,7 +66,8 @@
 //	                 locks; holders and waiters, which are callers
 //	matching         how many locks the parameters select
 //	page, pages
-//	locks            the locks of this page
+//	locks            the locks of this page; one that is held or given up comes again, as
+//	                 waiting, if callers wait for its next grant
 //	  name, path, kind, phase
 //	  holders        callers that hold it
 //	  waiters        callers that wait for it
