@@ -84,8 +84,8 @@
 //	  last_loss      time, held_seconds, error, session, node, token
 //	  rounds, grants, joins, entries, lost_races, longest_race, foreign
 //	                 as in manager.Stats
-//	history          the last 200 events of the session, newest first: time, event, error,
-//	                 session, outage_seconds, paused_seconds
+//	history          the last 200 events of the session, newest first: time, event, cause,
+//	                 error, session, outage_seconds, paused_seconds
 //	troubles         the last 200 losses, failures that are not the end of a caller's
 //	                 patience, unconfirmed releases, and revocations, newest first: time,
 //	                 event, lock, kind, cause, error, session, token, paused_seconds,

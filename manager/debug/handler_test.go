@@ -307,6 +307,12 @@ func TestWithoutManager(t *testing.T) {
 	if r := getJSON(t, h, ""); r.Manager != nil || r.Locks == nil || len(r.History) != 1 {
 		t.Errorf("got %+v", r)
 	}
+	for name, h := range map[string]*Handler{"without troubles": h, "without events": New()} {
+		// A list that is empty is no null, which jq's .troubles[] refuses.
+		if r := getJSON(t, h, ""); r.Locks == nil || r.History == nil || r.Troubles == nil {
+			t.Errorf("%s: got %+v", name, r)
+		}
+	}
 }
 
 // Each number of the Manager is where it belongs.

@@ -118,7 +118,8 @@ func (r *ring) add(rec record) {
 func (r *ring) newestFirst() []record {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := slices.Concat(r.records[r.next:], r.records[:r.next])
+	all := append([]record{}, r.records[r.next:]...) // not nil, which is null in JSON
+	all = append(all, r.records[:r.next]...)
 	slices.Reverse(all)
 	return all
 }
