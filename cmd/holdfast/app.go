@@ -66,9 +66,12 @@ func (a *app) manager(ctx context.Context, change func(*manager.Config)) (*manag
 	trying, cancel := context.WithTimeout(ctx, a.ConnectTimeout)
 	defer cancel()
 	m, err := manager.Open(trying, cfg)
-	if errors.Is(err, manager.ErrNoChroot) {
+	switch {
+	case errors.Is(err, manager.ErrNoChroot):
 		return nil, a.noChroot(c.chroot)
-	} else if err != nil {
+	case errors.Is(err, zkio.ErrNoAuth):
+		return nil, fmt.Errorf("%w (of holdfast, Config.Auth is --auth-file or HOLDFAST_AUTH, and Config.Root is --root)", err)
+	case err != nil:
 		return nil, a.notOpened(ctx, trying, err)
 	}
 	return m, nil

@@ -55,6 +55,7 @@ func TestF322_MistakesShow(t *testing.T) {
 		{"ls --root /secret", `this client may not list /secret, so what is there is not known: give credentials that may`, exitFailure},
 		{"ls --root /secret --json", `this client may not list /secret`, exitFailure},
 		{"ps --root /secret", `this client may not list /secret`, exitFailure},
+		{"ask --root /secret x", `not authorized .*give it credentials.* \(of holdfast, Config.Auth is --auth-file or HOLDFAST_AUTH, and Config.Root is --root\)$`, exitFailure},
 		{"ls --root /nothing", ``, 0},
 	} {
 		r := e.holdfast(strings.Fields(strings.ReplaceAll(test.args, "ADDR", e.addr))...)
