@@ -554,15 +554,24 @@ func checkAdmission(f *facts) (out []Finding) {
 
 func checkOpenDirectories(f *facts) []Finding {
 	var open []string
-	entry := ""
+	entry, seen := "", 0
 	for _, d := range f.tree.dirs {
+		if len(d.acl) > 0 {
+			seen++
+		}
 		if e := worldDeletes(d.acl); e != "" {
 			open = append(open, d.path)
 			entry = cmp.Or(entry, e)
 		}
 	}
-	if len(open) == 0 {
-		return []Finding{fine("no client can delete nodes unless it has credentials")}
+	switch {
+	case len(open) > 0:
+	case seen > 0:
+		return []Finding{fine("in %s, no client can delete nodes unless it has credentials", figures.Count(seen, "directory"))}
+	case f.tree.missing:
+		return []Finding{fine("there is no directory yet")}
+	default:
+		return []Finding{fine("there is no directory whose ACL this client may read")}
 	}
 	finding := Finding{
 		Level: Note, Where: open[0], Found: fmt.Sprintf("every client may delete in %s (%s)", figures.Count(len(open), "directory"), entry),

@@ -222,6 +222,24 @@ func TestAdvised(t *testing.T) {
 	}
 }
 
+// Of directories whose ACLs it has not seen, doctor does not say that they are closed.
+func TestUnseenDirectories(t *testing.T) {
+	closed := []zkio.ACL{{Perms: zkio.PermAll, Scheme: "digest", ID: "anna:x"}}
+	for name, test := range map[string]struct {
+		tree tree
+		want string
+	}{
+		"no root yet":    {tree{missing: true}, "there is no directory yet"},
+		"not readable":   {tree{dirs: []directory{{path: "/holdfast"}}}, "there is no directory whose ACL this client may read"},
+		"partly so":      {tree{dirs: []directory{{path: "/holdfast"}, {path: "/holdfast/x", acl: closed}}}, "in 1 directory, no client can delete nodes unless it has credentials"},
+		"all is visible": {tree{dirs: []directory{{path: "/holdfast", acl: closed}, {path: "/holdfast/x", acl: closed}}}, "in 2 directories, no client can delete nodes unless it has credentials"},
+	} {
+		if f := checkOpenDirectories(&facts{tree: test.tree}); len(f) != 1 || f[0].Level != OK || f[0].Found != test.want {
+			t.Errorf("%s: %+v, want %q", name, f, test.want)
+		}
+	}
+}
+
 // What suits is not reported.
 func TestSuits(t *testing.T) {
 	for name, facts := range map[string]func(f *facts){
