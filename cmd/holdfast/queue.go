@@ -73,10 +73,10 @@ func (a *app) missingQueue(m *manager.Manager, name string) error {
 }
 
 type queueTakeCmd struct {
-	Try   bool          `xor:"wait" help:"Do not wait: exit with 4 if there is no element."`
-	Wait  time.Duration `xor:"wait" placeholder:"D" help:"Wait no longer than this for each element, then exit with 4; without it, wait without limit."`
-	Count int           `short:"n" default:"1" help:"Take so many elements; 0 goes on until the queue is empty, or the wait is over."`
-	Name  string        `arg:"" help:"The queue."`
+	Try   bool           `xor:"wait" help:"Do not wait: exit with 4 if there is no element."`
+	Wait  *time.Duration `xor:"wait" placeholder:"D" help:"Wait no longer than this for each element, then exit with 4; without it, wait without limit."`
+	Count int            `short:"n" default:"1" help:"Take so many elements; 0 goes on until the queue is empty, or the wait is over."`
+	Name  string         `arg:"" help:"The queue."`
 }
 
 // Help is shown by holdfast queue take --help.
@@ -118,8 +118,11 @@ func payloadOf(data []byte) payload {
 
 // Run takes elements and prints them.
 func (c *queueTakeCmd) Run(a *app) error {
-	if c.Count < 0 || c.Wait < 0 {
-		return usagef("--count and --wait must not be negative")
+	if c.Count < 0 {
+		return usagef("--count must not be negative")
+	}
+	if err := checkWait(c.Wait); err != nil {
+		return err
 	}
 	m, q, err := openQueue(a, c.Name)
 	if err != nil {
@@ -149,13 +152,13 @@ func (c *queueTakeCmd) Run(a *app) error {
 // take waits for an element, prints it, and acks it.
 func (c *queueTakeCmd) take(a *app, q *queue.Queue) error {
 	ctx, cancel := a.ctx, context.CancelFunc(func() {})
-	if c.Wait > 0 {
-		ctx, cancel = context.WithTimeout(ctx, c.Wait)
+	if c.Wait != nil {
+		ctx, cancel = context.WithTimeout(ctx, *c.Wait)
 	}
 	defer cancel()
 	e, err := q.Take(ctx)
 	if err != nil && ctx.Err() != nil && a.ctx.Err() == nil {
-		return exitf(exitNotGranted, "%s: no element within %v", safe(c.Name), c.Wait)
+		return exitf(exitNotGranted, "%s: no element within %v", safe(c.Name), *c.Wait)
 	} else if err != nil {
 		return err
 	}

@@ -40,14 +40,14 @@ type ending struct {
 // becomes of this process and of its connection, so another process watches over the
 // program: see guard.
 type runCmd struct {
-	Read      bool          `xor:"kind" help:"Take the read lock of a read/write lock: other readers may run at the same time."`
-	Write     bool          `xor:"kind" help:"Take the write lock of a read/write lock."`
-	Try       bool          `xor:"wait" help:"Do not wait: exit with 4 if another process holds the lock."`
-	Wait      time.Duration `xor:"wait" placeholder:"D" help:"Wait no longer than this, then exit with 4; without it, wait without limit."`
-	Label     string        `placeholder:"TEXT" help:"What other processes see as the name of this one; by default the program's."`
-	KillAfter time.Duration `placeholder:"D" help:"How long the program has between SIGTERM and SIGKILL when the lock is about to be lost; a sixth of the session timeout by default, less than a quarter."`
-	OnRevoke  string        `enum:"term,ignore" default:"term" help:"What to do when another process asks for the lock: send SIGTERM to the program (term) or nothing (ignore)."`
-	Quiet     bool          `short:"q" help:"Do not say for which process the lock is waited for."`
+	Read      bool           `xor:"kind" help:"Take the read lock of a read/write lock: other readers may run at the same time."`
+	Write     bool           `xor:"kind" help:"Take the write lock of a read/write lock."`
+	Try       bool           `xor:"wait" help:"Do not wait: exit with 4 if another process holds the lock."`
+	Wait      *time.Duration `xor:"wait" placeholder:"D" help:"Wait no longer than this, then exit with 4; without it, wait without limit."`
+	Label     string         `placeholder:"TEXT" help:"What other processes see as the name of this one; by default the program's."`
+	KillAfter time.Duration  `placeholder:"D" help:"How long the program has between SIGTERM and SIGKILL when the lock is about to be lost; a sixth of the session timeout by default, less than a quarter."`
+	OnRevoke  string         `enum:"term,ignore" default:"term" help:"What to do when another process asks for the lock: send SIGTERM to the program (term) or nothing (ignore)."`
+	Quiet     bool           `short:"q" help:"Do not say for which process the lock is waited for."`
 
 	NoTakeover bool `help:"If this process is killed, let ZooKeeper free the lock after the session timeout, instead of at once when the program and its descendants are gone."`
 
@@ -209,8 +209,8 @@ func (c *runCmd) check(a *app) error {
 	if len(c.Command) == 0 {
 		return usagef("there is no program to run: holdfast %s %s -- PROGRAM ARGS…; see holdfast %[1]s --help", a.verb, c.Name)
 	}
-	if c.Wait < 0 {
-		return usagef("--wait is %v: it must not be negative", c.Wait)
+	if err := checkWait(c.Wait); err != nil {
+		return err
 	}
 	for _, f := range []struct {
 		flag string
@@ -269,13 +269,13 @@ func (c *runCmd) acquire(a *app, lock *manager.Lock) (manager.Hold, error) {
 	defer cancel()
 	acquire, limit, code := lock.Lock, c.Wait, exitNotGranted
 	if c.Try {
-		acquire, limit, code = lock.TryLock, a.ConnectTimeout, exitNoConnection
+		acquire, limit, code = lock.TryLock, &a.ConnectTimeout, exitNoConnection
 	} else if !c.Quiet {
 		telling.Go(func() { c.tell(ctx, a, lock) })
 	}
 	waiting, end := ctx, context.CancelFunc(func() {})
-	if limit > 0 {
-		waiting, end = context.WithTimeoutCause(ctx, limit, lateError(limit))
+	if limit != nil {
+		waiting, end = context.WithTimeoutCause(ctx, *limit, lateError(*limit))
 	}
 	defer end()
 	h, err := acquire(waiting)
@@ -283,6 +283,14 @@ func (c *runCmd) acquire(a *app, lock *manager.Lock) (manager.Hold, error) {
 		return h, &exitError{code, err}
 	}
 	return h, err
+}
+
+// checkWait checks what --wait gives; nil if it is not given, and the wait has no limit.
+func checkWait(d *time.Duration) error {
+	if d != nil && *d <= 0 {
+		return usagef("--wait is %v: it must be positive; --try does not wait", *d)
+	}
+	return nil
 }
 
 // A lateError is the end of a wait that has lasted that long.
