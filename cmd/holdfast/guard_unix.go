@@ -116,10 +116,10 @@ func (g *guard) takeOver() {
 	ended := time.Now()
 	nodes, err := g.Takeover.close(ctx)
 	if err != nil {
-		fmt.Fprintf(&g.stderr, "%s holdfast: the session of run could not be closed, so ZooKeeper frees the lock %v from now at the latest: %v\n", stamp(), g.Takeover.Timeout, err)
+		fmt.Fprintf(&g.stderr, "%s holdfast: the session of run could not be closed, so ZooKeeper frees the lock %q %v from now at the latest: %v\n", stamp(), os.Getenv("HOLDFAST_LOCK"), g.Takeover.Timeout, err)
 		return
 	}
-	fmt.Fprintf(&g.stderr, "%s holdfast: the session of run is closed: the lock is free\n", stamp())
+	fmt.Fprintf(&g.stderr, "%s holdfast: the session of run is closed: the lock %q is free\n", stamp(), os.Getenv("HOLDFAST_LOCK")) // the program's environment is the guard's
 	if err := g.Takeover.leave(ctx, ended, nodes); err != nil {
 		fmt.Fprintf(&g.stderr, "%s holdfast: the note of that in ZooKeeper, which tells the next holder: %v\n", stamp(), err)
 	}
