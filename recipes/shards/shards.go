@@ -153,6 +153,9 @@ func newRunner(m *manager.Manager, o Options, fn func(context.Context, Shard) er
 		if err != nil {
 			return nil, err
 		}
+		if err := lock.SetLinger(0); err != nil { // who has given a shard up has it no longer
+			return nil, err
+		}
 		r.locks = append(r.locks, lock)
 	}
 	return r, nil

@@ -787,3 +787,20 @@ func TestF336_DeputyIsDead(t *testing.T) {
 		a.end(t)
 	})
 }
+
+// Run gives its shards up when it ends, also if the Manager's other locks linger: another process
+// has them, and its functions are called, without a word from this one.
+func TestF237_RunEndsOfALingerer(t *testing.T) {
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
+		const n = 4
+		l := newLedger(c)
+		a := start(c.Open("a", func(cfg *manager.Config) { cfg.Linger = time.Hour }), options("a", n), l.work("a"))
+		c.Until("it has them", func() bool { return l.assigned(n, "a") })
+		a.end(t)
+		for i := range n {
+			if left := c.Srv.Children(fmt.Sprintf("%s/shards/%d", dir, i)); len(left) > 0 {
+				t.Errorf("Run has returned, and shard %d has %v", i, left)
+			}
+		}
+	})
+}
