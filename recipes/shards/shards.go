@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"sync"
 	"time"
@@ -135,7 +136,7 @@ func newRunner(m *manager.Manager, o Options, fn func(context.Context, Shard) er
 	}
 	r := &runner{
 		access: m.Access(), name: o.Name, id: o.ID, fn: fn,
-		settle: cmp.Or(o.Settle, defaultSettle), grace: cmp.Or(o.Grace, defaultGrace),
+		settle: min(cmp.Or(o.Settle, defaultSettle), math.MaxInt64/restless), grace: cmp.Or(o.Grace, defaultGrace),
 		mine: make([]bool, o.N), deputies: make([]deputy, o.N), silent: make(map[string]time.Time), workers: make(map[int]*worker), ended: make(chan *worker),
 	}
 	if r.id == "" {

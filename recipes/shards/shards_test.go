@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -801,6 +802,25 @@ func TestF237_RunEndsOfALingerer(t *testing.T) {
 			if left := c.Srv.Children(fmt.Sprintf("%s/shards/%d", dir, i)); len(left) > 0 {
 				t.Errorf("Run has returned, and shard %d has %v", i, left)
 			}
+		}
+	})
+}
+
+// The longest Settle there can be keeps the shards where they are.
+func TestF231_SettleForEver(t *testing.T) {
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
+		const n = 20
+		l := newLedger(c)
+		o := options("a", n)
+		o.Settle = math.MaxInt64
+		a := start(c.Open("a"), o, l.work("a"))
+		defer a.end(t)
+		c.Until("one has them", func() bool { return l.assigned(n, "a") })
+		b := start(c.Open("b"), options("b", n), l.work("b"))
+		defer b.end(t)
+		recipetest.Later(time.Hour)
+		if !l.assigned(n, "a") {
+			t.Errorf("%v have the shards", l.shares())
 		}
 	})
 }
