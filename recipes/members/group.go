@@ -87,7 +87,8 @@ func New(m *manager.Manager, name string) (*Group, error) {
 // While the id is taken, Join waits. It blocks until it has joined or ctx ends; then it
 // leaves no node behind, and the error wraps ctx.Err() and context.Cause(ctx), as well as
 // ErrTaken if the id was taken. After Join has returned, ctx has no effect. The other
-// errors are ErrFull, ErrTooLarge, ErrBadID, manager.ErrClosed, and what ZooKeeper refuses.
+// errors are ErrFull, ErrTooLarge, ErrBadID, and what ZooKeeper refuses; and manager.ErrClosed, if
+// Shutdown of the Manager begins while Join waits for an id, or the Manager is closed.
 func (g *Group) Join(ctx context.Context, id string, data []byte) (*Member, error) {
 	return g.join(ctx, "join", id, data, true)
 }
@@ -143,6 +144,8 @@ func (g *Group) reserve(ctx context.Context, m *Member, wait bool) error {
 		}
 		select {
 		case <-other.gone:
+		case <-g.access.Accepting().Done():
+			return manager.ErrClosed
 		case <-ctx.Done():
 			return fmt.Errorf("%w: %w", ctxerr.Of(ctx), taken)
 		}

@@ -147,13 +147,13 @@ func (m *Member) run(wait bool) {
 	defer close(m.gone)
 	defer m.group.forget(m)
 	defer m.leave(ErrLeft)
-	err := m.enter(func(err error) bool { return wait && errors.Is(err, ErrTaken) })
+	err := m.enter(m.group.access.Accepting(), func(err error) bool { return wait && errors.Is(err, ErrTaken) })
 	m.err = err
 	close(m.joined)
 	for err == nil {
 		select {
 		case <-m.Lost():
-			err = m.enter(func(error) bool { return true })
+			err = m.enter(m.ctx, func(error) bool { return true })
 		case <-m.ctx.Done():
 			err = context.Cause(m.ctx)
 		}
@@ -161,10 +161,10 @@ func (m *Member) run(wait bool) {
 	m.end = access.Tell(m.group.access, m.clean)
 }
 
-// enter joins, and tries again while again says so. It fails when the member leaves. No try is
-// interrupted by that, so nothing is under way when clean begins.
-func (m *Member) enter(again func(error) bool) error {
-	l := look.New(m.group.access, m.ctx)
+// enter joins, and tries again while again says so, and until has not ended. It fails when the
+// member leaves. No try is interrupted by that, so nothing is under way when clean begins.
+func (m *Member) enter(until context.Context, again func(error) bool) error { //nolint:revive // until is not what enter runs under
+	l := look.New(m.group.access, until)
 	l.Again = lookEvery
 	l.Watch(m.path)
 	err := l.Run(m.ctx, func(s *zkio.Session) (bool, error) { return m.try(s, again) })

@@ -402,6 +402,35 @@ func TestF225_Close(t *testing.T) {
 	})
 }
 
+// Shutdown fails the callers that wait for an id, whichever process has it, and does so at once,
+// although it waits for a lock.
+func TestF225_Shutdown(t *testing.T) {
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
+		m := c.Open("a")
+		g, other := group(c, m), group(c, c.Open("b"))
+		join(c, g, "x", "")
+		y := join(c, other, "y", "")
+		lock, err := m.Exclusive("lock")
+		recipetest.WantErr(t, "open a lock", err, nil)
+		held, err := lock.Lock(t.Context())
+		recipetest.WantErr(t, "lock", err, nil)
+		waiting := make(map[string]*recipetest.Pending[*members.Member])
+		for _, id := range []string{"x", "y"} {
+			waiting[id] = recipetest.Begin(t, func() (*members.Member, error) { return g.Join(t.Context(), id, nil) })
+		}
+		synctest.Wait()
+		shutdown := recipetest.BeginErr(t, func() error { return m.Shutdown(t.Context()) })
+		for id, join := range waiting {
+			join.WantErr("join as "+id, manager.ErrClosed)
+		}
+		wantList(c, other, "x= y=")
+		held.Release()
+		shutdown.WantErr("shutdown", nil)
+		leave(c, y)
+		wantNothingLeft(c)
+	})
+}
+
 // A server that lags behind shows an id as free that is taken, and the other way round.
 func TestF226_Lag(t *testing.T) {
 	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {

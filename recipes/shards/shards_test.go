@@ -505,6 +505,27 @@ func TestF329_ShutdownEndsRun(t *testing.T) {
 	})
 }
 
+// Shutdown ends Run while that waits for its id, too, and while a lock is held.
+func TestF329_ShutdownWhileTheIDIsTaken(t *testing.T) {
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
+		l := newLedger(c)
+		a := start(c.Open("a"), options("a", 4), l.work("first"))
+		defer a.end(t)
+		c.Until("it has them", func() bool { return l.count() == 4 })
+		m := c.Open("b")
+		lock, err := m.Exclusive("lock")
+		recipetest.WantErr(t, "open a lock", err, nil)
+		held, err := lock.Lock(t.Context())
+		recipetest.WantErr(t, "lock", err, nil)
+		b := start(m, options("a", 4), l.work("second"))
+		synctest.Wait()
+		shutdown := recipetest.BeginErr(t, func() error { return m.Shutdown(t.Context()) })
+		recipetest.WantErr(t, "run", b.wait(), manager.ErrClosed)
+		held.Release()
+		shutdown.WantErr("shutdown", nil)
+	})
+}
+
 // While another process has the id, Run waits.
 func TestF238_IdIsTaken(t *testing.T) {
 	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
