@@ -130,8 +130,9 @@ func (q *Queue) Offer(ctx context.Context, data ...[]byte) error {
 }
 
 // OfferWait is Offer, but while the queue is full it waits. It looks again after a pause
-// that grows from 100 ms to a second. More elements than Options.MaxLength would wait for
-// ever, so they are refused at once, with [ErrTooLarge].
+// that grows from 100 ms to a second, and fails with [manager.ErrClosed] when Shutdown of the
+// Manager begins. More elements than Options.MaxLength would wait for ever, so they are refused at
+// once, with [ErrTooLarge].
 func (q *Queue) OfferWait(ctx context.Context, data ...[]byte) error {
 	for n := 0; ; n++ {
 		err := q.producer.offer(ctx, data)
@@ -140,7 +141,7 @@ func (q *Queue) OfferWait(ctx context.Context, data ...[]byte) error {
 		}
 		select {
 		case <-time.After(zkio.Backoff(n, 100*time.Millisecond, time.Second)):
-		case <-q.access.Context().Done():
+		case <-q.access.Accepting().Done():
 			return q.error("offer", manager.ErrClosed)
 		case <-ctx.Done():
 			return q.error("offer", fmt.Errorf("%w: %w", err, ctxerr.Of(ctx)))

@@ -359,6 +359,25 @@ func TestShutdown(t *testing.T) {
 	})
 }
 
+// Shutdown fails a producer that waits for room at once, although it waits for a lock.
+func TestShutdownWhileFull(t *testing.T) {
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
+		m := c.Open("a")
+		q := open(t, m, queue.Options{MaxLength: 1})
+		offer(t, q, "1")
+		lock, err := m.Exclusive("lock")
+		recipetest.WantErr(t, "open a lock", err, nil)
+		held, err := lock.Lock(t.Context())
+		recipetest.WantErr(t, "lock", err, nil)
+		waiting := recipetest.BeginErr(t, func() error { return q.OfferWait(t.Context(), []byte("2")) })
+		recipetest.Later(10 * time.Second)
+		shutdown := recipetest.BeginErr(t, func() error { return m.Shutdown(t.Context()) })
+		waiting.WantErr("offer", manager.ErrClosed)
+		held.Release()
+		shutdown.WantErr("shutdown", nil)
+	})
+}
+
 func TestClose(t *testing.T) {
 	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
 		m := c.Open("a")
