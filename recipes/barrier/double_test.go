@@ -689,6 +689,20 @@ func TestF268_RecordDeleted(t *testing.T) {
 	})
 }
 
+// An administrator deletes the barrier's directory between any two requests of a process that
+// enters. It enters all the same.
+func TestF268_DirectoryDeleted(t *testing.T) {
+	for n, struck := 1, true; struck; n++ {
+		recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
+			p := processes(c, 1, 1)[0]
+			did := c.RemovedBefore(p.m, n, "/holdfast/b")
+			_, err := enter(t, t.Context(), p).Wait()
+			recipetest.WantErr(t, fmt.Sprintf("enter, if all is deleted before request %d", n), err, nil)
+			struck = did()
+		})
+	}
+}
+
 // More processes enter than the round has members. The others go into the next rounds, in
 // the order in which they came, also if some of them give up.
 func TestF269_MoreThanMembers(t *testing.T) {

@@ -120,9 +120,7 @@ func (e *entry) agree(s *zkio.Session) error {
 	data, _, err := s.Get(e.record)
 	if errors.Is(err, zkio.ErrNoNode) {
 		data = record{Size: e.members}.encode()
-		if err = s.EnsureDir(path.Dir(e.record), e.access.ACL()); err == nil {
-			err = s.Create(e.record, data, e.access.ACL())
-		}
+		err = access.InDir(e.access, s, path.Dir(e.record), func() error { return s.Create(e.record, data, e.access.ACL()) })
 		if errors.Is(err, zkio.ErrNodeExists) {
 			data, _, err = s.Get(e.record)
 		}

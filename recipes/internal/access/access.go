@@ -8,6 +8,7 @@ package access
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/zkio"
@@ -101,12 +102,19 @@ func Each[T any](s *zkio.Session, items []T, path func(T) string, fn func(item T
 	return nil
 }
 
-// InDir has create make a node in dir. If there is no such directory, it makes that first.
+// errDirGone has Do try again.
+var errDirGone = fmt.Errorf("%w: another client has deleted a directory that was there just now", zkio.ErrNotSent)
+
+// InDir has create make a node in dir. If there is no such directory, it makes that first. Should
+// another client delete it in between, InDir fails with an error after which [Do] tries again.
 func InDir(a manager.Access, s *zkio.Session, dir string, create func() error) error {
 	err := create()
 	if errors.Is(err, zkio.ErrNoNode) {
 		if err = s.EnsureDir(dir, a.ACL()); err == nil {
 			err = create()
+		}
+		if errors.Is(err, zkio.ErrNoNode) {
+			err = errDirGone
 		}
 	}
 	return err

@@ -11,7 +11,9 @@ import (
 	"log/slog"
 	"net"
 	"runtime"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -175,6 +177,24 @@ func (c *Cluster) Remove(path string) {
 	if err := c.Srv.Delete(path); err != nil {
 		c.T.Errorf("delete %s: %v", path, err)
 	}
+}
+
+// RemovedBefore has an administrator delete the node at path, and all below it, right before the
+// nth request of m. It returns a function that reports whether there was such a request.
+func (c *Cluster) RemovedBefore(m *manager.Manager, nth int, path string) (struck func() bool) {
+	session := SessionOf(m)
+	var n atomic.Int64
+	c.Srv.OnRequest(func(of int64, op zktest.Op, _ string) {
+		if of != session || op == zktest.OpPing || n.Add(1) != int64(nth) {
+			return
+		}
+		for _, below := range slices.Backward(slices.Sorted(slices.Values(c.Srv.Nodes()))) {
+			if below == path || strings.HasPrefix(below, path+"/") {
+				c.Remove(below)
+			}
+		}
+	})
+	return func() bool { return n.Load() >= int64(nth) }
 }
 
 // WantNoWatches checks that no watch is left at the embedded server. A real one does not tell.
