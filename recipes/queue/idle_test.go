@@ -298,3 +298,24 @@ func TestF302_ShutdownMeetsRun(t *testing.T) {
 		recipetest.WantErr(t, "poll", recipetest.ErrOf(b.Poll(t.Context())), queue.ErrEmpty)
 	})
 }
+
+// An administrator deletes the queue between any two requests of a process that offers or takes.
+// The next element comes all the same.
+func TestF301_QueueDeleted(t *testing.T) {
+	for n, struck := 1, true; struck; n++ {
+		recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
+			m := c.Open("a")
+			q := open(t, m, queue.Options{})
+			did := c.RemovedBefore(m, n, "/holdfast/q")
+			offer(t, q, "1")
+			taken := recipetest.Begin(t, func() (*queue.Element, error) { return q.Take(t.Context()) })
+			recipetest.Later(time.Second)
+			if !taken.Over() {
+				offer(t, q, "2") // the first was deleted
+			}
+			_, err := taken.Wait()
+			recipetest.WantErr(t, fmt.Sprintf("take, if all is deleted before request %d", n), err, nil)
+			struck = did()
+		})
+	}
+}

@@ -36,12 +36,9 @@ func (n *nodes) error(op string, err error) error { return access.Error(n.access
 
 // makeDirs makes the directories. They remain: an empty queue keeps its numbers.
 func (n *nodes) makeDirs(s *zkio.Session) error {
-	acl := n.access.ACL()
-	if err := s.EnsureDir(n.dirs.queue, acl); err != nil {
-		return err
-	}
 	for _, dir := range []string{n.dirs.items, n.dirs.consumers, n.dirs.producers, n.dirs.dead, n.dirs.delayed} {
-		if err := access.Unless(s.Create(dir, nil, acl), zkio.ErrNodeExists); err != nil {
+		err := access.InDir(n.access, s, n.dirs.queue, func() error { return s.Create(dir, nil, n.access.ACL()) })
+		if err := access.Unless(err, zkio.ErrNodeExists); err != nil {
 			return err
 		}
 	}

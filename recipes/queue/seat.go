@@ -35,7 +35,8 @@ func (q *consumer) sit(s *zkio.Session, consumers *zkio.Read) (path string, rank
 			err = consumers.Err
 		}
 		if err == nil {
-			err = access.Unless(s.CreateEphemeral(path, q.access.Describe("consumer"), q.access.ACL()), zkio.ErrNodeExists)
+			// The next look tells whether the directory has gone again.
+			err = access.Unless(s.CreateEphemeral(path, q.access.Describe("consumer"), q.access.ACL()), zkio.ErrNodeExists, zkio.ErrNoNode)
 		}
 		if err != nil {
 			return "", 0, err
