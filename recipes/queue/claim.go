@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/recipes/internal/access"
+	"github.com/holdfast-go/holdfast/recipes/internal/own"
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
@@ -20,8 +21,14 @@ type claim struct {
 
 	tried   *zkio.Session // the session in which the node may be there; nil: in none
 	sent    time.Time     // when the request that may have created it was sent
-	element *Element
+	data    []byte        // of the element
+	attempt int           // which this is
+	kept    *own.Node     // the claim's; nil if this process has not got the element
 	refused error
+}
+
+func (q *consumer) newClaim(name string) *claim {
+	return &claim{q: q, name: name, path: q.dirs.items + "/" + name, id: q.access.GUID()}
 }
 
 // do is called by a worker, until it returns nil or a definite error.
@@ -41,17 +48,12 @@ func (c *claim) do(s *zkio.Session) error {
 	if content.Err != nil {
 		return access.Unless(content.Err, zkio.ErrNoNode)
 	}
-	attempt := attempts(content.Stat)
-	if most := q.options.MaxAttempts; most > 0 && attempt > most {
-		return c.bury(s, content.Data)
+	c.data, c.attempt = content.Data, attempts(content.Stat)
+	if most := q.options.MaxAttempts; most > 0 && c.attempt > most {
+		return c.bury(s)
 	}
-	node, err := q.keeper.Keep(s, c.node(), created)
-	if err != nil {
-		return access.Unless(err, zkio.ErrNoNode) // an administrator has deleted it
-	}
-	c.element = q.newElement(c.name, c.path, content.Data, attempt, node)
-	q.fruitful()
-	return nil
+	c.kept, err = q.keeper.Keep(s, c.node(), created)
+	return access.Unless(err, zkio.ErrNoNode) // an administrator has deleted it
 }
 
 // create creates the claim's node, and reads the element. It returns the transaction that
@@ -87,8 +89,8 @@ func (c *claim) create(s *zkio.Session, content *zkio.Read) (created int64, err 
 }
 
 // bury moves the element to dead/.
-func (c *claim) bury(s *zkio.Session, data []byte) error {
-	ops, err := c.q.burial(s, c.path, data)
+func (c *claim) bury(s *zkio.Session) error {
+	ops, err := c.q.burial(s, c.path, c.data)
 	if err == nil {
 		err = c.q.transact(s, ops)
 	}
@@ -103,8 +105,8 @@ func (c *claim) bury(s *zkio.Session, data []byte) error {
 // there, and has the attempt not count. A worker calls it, until it returns nil or a definite
 // error.
 func (c *claim) undo(s *zkio.Session) error {
-	if c.element != nil {
-		c.element.node.Forget()
+	if c.kept != nil {
+		c.kept.Forget()
 	}
 	switch c.tried {
 	case nil:

@@ -97,16 +97,18 @@ func (q *consumer) claimNext(ctx context.Context) (*Element, error) {
 // claim claims an element, unless it is gone or taken, or must be buried: then it returns
 // nil.
 func (q *consumer) claim(ctx context.Context, name string) (*Element, error) {
-	c := &claim{q: q, name: name, path: q.dirs.items + "/" + name, id: q.access.GUID()}
+	c := q.newClaim(name)
 	if err := q.access.Call(ctx, c.do, c.undo); err != nil {
 		q.drop(name) // c is a worker's, if ctx has ended
 		q.relist(name)
 		return nil, err
 	}
-	if c.element == nil {
+	if c.kept == nil {
 		q.drop(name)
+		return nil, c.refused
 	}
-	return c.element, c.refused
+	q.fruitful()
+	return q.newElement(c), nil
 }
 
 // search returns when the list has elements, or with an element that it has waited for.

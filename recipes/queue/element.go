@@ -28,14 +28,15 @@ type Element struct {
 	end     func() // has the queue forget the element, once
 }
 
-// newElement returns the element that this process has claimed by node.
-func (q *consumer) newElement(name, path string, data []byte, attempt int, node *own.Node) *Element {
-	e := &Element{q: q, name: name, path: path, data: data, attempt: attempt, node: node}
+// newElement returns the element that c has claimed for a caller that waits for it. Of what is
+// claimed for one that has given up there is none, so its loss ends nothing.
+func (q *consumer) newElement(c *claim) *Element {
+	e := &Element{q: q, name: c.name, path: c.path, data: c.data, attempt: c.attempt, node: c.kept}
 	e.end = sync.OnceFunc(func() {
-		q.drop(name)
+		q.drop(e.name)
 		q.unuse()
 	})
-	lost, done := node.Context(context.Background())
+	lost, done := e.node.Context(context.Background())
 	context.AfterFunc(lost, func() {
 		done()
 		q.access.Go(e.abandon)
