@@ -63,7 +63,9 @@
 //
 // A gate is the persistent node <name>: shut if it is there. This is how Apache Curator's
 // DistributedBarrier does it, which can share it. Curator's waiter misses a gate that is
-// opened and shut again at once.
+// opened and shut again at once. Give nothing a name below that of a gate: beside a gate deploy,
+// a lock or a gate deploy/eu needs the directory deploy, which shuts the first gate, and which Open
+// cannot delete.
 //
 // A double barrier is <name>/members, which has a node in-<id> for each process that waits
 // or is inside (ephemeral) and left-<id> for each that has left (persistent, until the round
