@@ -113,6 +113,9 @@ func (m *Member) set(s *zkio.Session) error {
 		return nil
 	}
 	n := m.node.Load()
+	if s != n.Session() { // the node may be there yet, and another process's when ours is written
+		return fmt.Errorf("%w: %w", zkio.ErrNotSent, ErrLost)
+	}
 	node := s.GetAll(m.path)[0] // which leaves no watch: the member may leave meanwhile
 	switch {
 	case errors.Is(node.Err, zkio.ErrNoNode), node.Err == nil && uint64(node.Stat.Czxid) != n.Token():

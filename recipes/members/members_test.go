@@ -431,6 +431,42 @@ func TestF225_Shutdown(t *testing.T) {
 	})
 }
 
+// A member's session is over for its process, and not for ZooKeeper yet. While Set is under way
+// it ends there, too, and another process gets the id: it keeps its own data.
+func TestF221_SetsAnothersData(t *testing.T) {
+	recipetest.OnLike(t, zktest.Quirks{NoResume: true}, func(t *testing.T, c *recipetest.Cluster) {
+		m := c.Open("a")
+		x := join(c, group(c, m), "x", "a")
+		other := group(c, c.Open("b"))
+		theirs := recipetest.Begin(t, func() (*members.Member, error) { return other.Join(t.Context(), "x", []byte("b")) })
+		old := m.Access().Session()
+		c.Srv.Faults().Cut(old.ID())
+		c.Until("there is a new session", func() bool { return m.Access().Session() != old })
+		if !c.Srv.Exists(dir + "/x") {
+			t.Fatal("the old session has ended at the server")
+		}
+		recipetest.Later(time.Second) // the member has found its id taken, by the old session
+		ours := recipetest.SessionOf(m)
+		c.Srv.OnRequest(func(session int64, op zktest.Op, path string) {
+			if session == ours && path == dir+"/x" && (op == zktest.OpSetData || op == zktest.OpMulti) {
+				c.Srv.ExpireSession(old.ID())
+				recipetest.Rest(100 * time.Millisecond) // the other comes first
+			}
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		setting := recipetest.BeginErr(t, func() error { return x.Set(ctx, []byte("new")) })
+		recipetest.Later(time.Second)
+		c.Srv.ExpireSession(old.ID())
+		y := theirs.Must("join")
+		recipetest.Later(time.Second)
+		wantList(c, other, "x=b")
+		leave(c, y)
+		setting.WantErr("set", nil)
+		wantList(c, other, "x=new")
+	})
+}
+
 // A server that lags behind shows an id as free that is taken, and the other way round.
 func TestF226_Lag(t *testing.T) {
 	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
