@@ -147,7 +147,8 @@ func (c *Linear) Granted(sc *scene.Scene, h *scene.Hold) {
 	// What the process had before under another token, it knows to be over.
 	for _, old := range slices.Clone(n.owns) {
 		if old.process == p.process && !scene.Together(old.mode, p.mode) && (p.mode != history.Mutex || old.fence.Token != p.fence.Token) {
-			n.end(old, old.known, old.known)
+			// If it was told of that one late, it may have been over for long.
+			n.end(old, sc.Sure(old.holds[0], old.known), old.known)
 		}
 	}
 	n.owns = append(n.owns, p)

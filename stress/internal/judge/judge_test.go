@@ -93,6 +93,10 @@ func TestJudge(t *testing.T) {
 		{"node deleted before a goroutine asks that is told first of what its process asked for before", `
 			p0w1 a: 1.9 request, 2.11 granted t10, 2.2 lost; p0 a: 2.05 request, 2.1 granted t10, 2.2 lost
 			h: 2 began 1 delete-waiter process 0 of a, 2.01 over 1; p1 a: 2 request, 2.08 granted t11, 3 release`, verdict.OK, nil, ""},
+		{"told of a grant when its node was deleted, and then of another", `
+			p0 rw write: 1 request, 1.1 granted t10, 1.5 release, 1.6 released; h: 1.01 began 1 delete-waiter process 0, 1.05 over 1 of rw
+			p1 rw read: 1.02 request, 1.08 granted t11, 1.2 release, 1.21 released
+			p0w2 rw read: 1.25 request, 1.3 granted t12, 1.4 release, 1.41 released`, verdict.OK, nil, ""},
 		{"node deleted before its process asks", `
 			p0 a: 2.05 request, 2.1 granted t10, 2.2 lost
 			h: 2 began 1 delete-waiter process 0 of a, 2.01 over 1; p1 a: 2 request, 2.08 granted t11, 3 release`, verdict.Violation, append(slices.Clone(twice), verdict.Tokens), "held twice at 2.100 s"},
