@@ -166,7 +166,7 @@ func (m *Member) run(wait bool) {
 
 // enter joins, and tries again while again says so, and until has not ended. It fails when the
 // member leaves. No try is interrupted by that, so nothing is under way when clean begins.
-func (m *Member) enter(until context.Context, again func(error) bool) error { //nolint:revive // until is not what enter runs under
+func (m *Member) enter(until context.Context, again func(error) bool) error {
 	l := look.New(m.group.access, until)
 	l.Again = lookEvery
 	l.Watch(m.path)
