@@ -233,7 +233,7 @@ func TestF320_Releases(t *testing.T) {
 		{"3.5.5-390fe37ea45dee01bf87dc1c042b5e3dcce88653", Warn, "3642 3911 4394 4712 4785", "upgrade to 3.9.4"}, // Cloudera's
 		{"3.5.10-x", Warn, "4394 4712 4785", "upgrade to 3.9.4"},
 		{"3.6.2-x", Warn, "3642 3911 4394 4712 4785", "upgrade to 3.9.4"},
-		{"3.6.4-x", Warn, "3642 4394 4712 4785", "upgrade to 3.9.4"},
+		{"3.6.4-x", Warn, "4394 4712 4785", "upgrade to 3.9.4"},
 		{"3.7.2-x", Warn, "4394 4712 4785", "upgrade to 3.9.4"},
 		{"3.8.0-5a02a05eddb59aee6ac762f7ea82e92a68eb9c0f", Warn, "4394 4712 4785", "upgrade to 3.9.4"}, // Debian 12's
 		{"3.8.4-x", Warn, "4394 4712 4785 4846", "upgrade to 3.9.4"},

@@ -4,6 +4,7 @@ package doctor
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -45,7 +46,7 @@ func (r release) known() bool {
 	return r.before(newest[len(newest)-1])
 }
 
-// advised is the first release without any bug of the table.
+// advised is the first release without any bug of the table that some release has mended.
 var advised = release{3, 9, 4}
 
 // A bug of ZooKeeper breaks any lock from below.
@@ -60,9 +61,11 @@ type span struct{ first, fixed release }
 
 // bugs are collected from the tags of ZooKeeper's repository: the releases whose history has
 // a commit for the issue are mended. What begins with 3.5.0 may be younger than that.
-// ZOOKEEPER-4643, -4646 and -4685 were mended with -4394.
+// ZOOKEEPER-4643, -4646 and -4685 were mended with -4394, and -3642 in 3.6 with -4225.
+// docs/compatibility.md has the same table.
 var bugs = []bug{
-	{3642, "a follower that was interrupted while it took over a snapshot can differ from the others", []span{{release{3, 5, 0}, release{3, 5, 10}}, {release{3, 6, 0}, release{3, 7, 0}}}},
+	{2355, "an ephemeral node can outlive its session", []span{{release{3, 5, 0}, release{3, 5, 4}}}},
+	{3642, "a follower that was interrupted while it took over a snapshot can differ from the others", []span{{release{3, 5, 0}, release{3, 5, 10}}, {release{3, 6, 0}, release{3, 6, 3}}}},
 	{3911, "transactions are lost if servers crash before they have written what they confirmed", []span{{release{3, 5, 0}, release{3, 5, 9}}, {release{3, 6, 0}, release{3, 6, 3}}}},
 	{4394, "a follower that catches up can confirm transactions before it has written them, apply some that are never committed, or fail", []span{{release{3, 5, 0}, release{3, 9, 3}}}},
 	{4712, "a server that leaves its leader can go on writing, and differ from the others from then on", []span{{release{3, 5, 0}, release{3, 9, 3}}}},
@@ -76,8 +79,28 @@ func (b bug) has(r release) bool {
 	return slices.ContainsFunc(b.in, func(s span) bool { return !r.before(s.first) && r.before(s.fixed) })
 }
 
-// unfixed are bugs of the same kind that every release has.
-const unfixed = "ZOOKEEPER-4837 and ZOOKEEPER-5010, by which an ephemeral node can outlive its session, are fixed in no release up to 3.9.5"
+// unmended are the bugs of the table that no release up to newest has a fix of.
+var unmended = []bug{
+	{2846, "a follower that catches up from the transactions on the leader's disk can differ from the others", []span{{release{3, 5, 0}, never}}},
+	{4306, "the end of a session with too many nodes can make the ensemble unavailable", []span{{release{3, 6, 0}, never}}},
+	{4837, "an ephemeral node can outlive its session", []span{{release{3, 5, 0}, never}}},
+	{4882, "a server whose disk failed for a moment can lack transactions", []span{{release{3, 5, 0}, never}}},
+	{5010, "an ephemeral node can outlive its session", []span{{release{3, 5, 0}, never}}},
+}
+
+// never is after all releases.
+var never = release{math.MaxInt}
+
+// those returns the numbers of the bugs that a release has, and what each can do.
+func (r release) those(of []bug) (issues, what []string) {
+	for _, b := range of {
+		if b.has(r) {
+			issues = append(issues, fmt.Sprintf("ZOOKEEPER-%d", b.issue))
+			what = append(what, fmt.Sprintf("%s (%d)", b.what, b.issue))
+		}
+	}
+	return issues, what
+}
 
 // judgeVersion judges one server's version.
 func judgeVersion(version string) Finding {
@@ -90,13 +113,9 @@ func judgeVersion(version string) Finding {
 	case r.before(release{3, 5}):
 		return Finding{Level: Fail, Found: r.String(), Why: "it has no container nodes, and Holdfast was never run on it", Change: "upgrade to " + advised.String() + " or newer"}
 	}
-	var issues, what []string
-	for _, b := range bugs {
-		if b.has(r) {
-			issues = append(issues, fmt.Sprintf("ZOOKEEPER-%d", b.issue))
-			what = append(what, fmt.Sprintf("%s (%d)", b.what, b.issue))
-		}
-	}
+	issues, what := r.those(bugs)
+	_, rest := r.those(unmended)
+	unfixed := fmt.Sprintf("no release up to %s has fixes of these bugs of ZooKeeper: %s", newest[len(newest)-1], strings.Join(rest, "; "))
 	switch {
 	case issues != nil && !r.known():
 		return Finding{
@@ -107,7 +126,7 @@ func judgeVersion(version string) Finding {
 	case issues != nil:
 		return Finding{
 			Level: Warn, Found: fmt.Sprintf("%s lacks the fixes of %s", r, strings.Join(issues, ", ")),
-			Why:    strings.Join(what, "; ") + ". A lock can be lost or granted twice by that",
+			Why:    strings.Join(what, "; ") + ". A lock can be lost or granted twice by that. And " + unfixed,
 			Change: fmt.Sprintf("upgrade to %s or newer: no older release has all fixes", advised),
 		}
 	case !r.known():
