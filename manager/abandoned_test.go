@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -169,6 +170,8 @@ func TestF135_InterruptedHolder(t *testing.T) {
 		inherit(c.t, b, true)
 		c.wantMarks(0)
 		inherit(c.t, b, false)
+		lines := c.log.with("the last holder of a lock was interrupted; the next one is told")
+		expect(c.t, len(lines) == 1 && strings.HasPrefix(lines[0], "INFO ") && strings.Contains(lines[0], " lock=jobs last=a@"), "logged %q", lines)
 	})
 }
 
@@ -294,7 +297,9 @@ func TestReportAbandonedRefused(t *testing.T) {
 		for _, delay := range []time.Duration{-1, 25 * time.Hour} {
 			wantErr(c.t, fmt.Sprint(delay), l.ReportAbandoned(delay), ErrBadConfig)
 		}
-		c.cycle(l)
+		wantErr(c.t, "set", l.SetLinger(always), nil)
+		wantErr(c.t, "a lock that was set to linger", l.ReportAbandoned(0), ErrBadConfig)
+		c.idle(l)
 		c.wantMarks(0)
 		expect(c.t, !c.srv.Exists(marksOf), "there is a directory for marks")
 		wantErr(c.t, "close", l.m.Close(), nil)

@@ -54,6 +54,20 @@ func TestRetainedAllocatesNothing(t *testing.T) {
 		"a Hold has %d bytes", unsafe.Sizeof(Hold{}))
 }
 
+// Nor does Lock, which looks at the clock as well, if another goroutine holds the lock.
+func TestLockBesideAHolderAllocatesNothing(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		l := c.lock("a")
+		mustLock(c.t, l)
+		want := 0.0
+		if racing.Detector {
+			want = 3
+		}
+		n := testing.AllocsPerRun(1000, func() { c.cycle(l) })
+		expect(c.t, n <= want, "%v allocations, want %v", n, want)
+	})
+}
+
 // What Do makes for its function is one allocation, as long as that does not ask for the channel.
 func TestContextAllocatesOnce(t *testing.T) {
 	h := retained(t).Acquire(t.Context())

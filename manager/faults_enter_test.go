@@ -246,6 +246,8 @@ func TestF012_CredentialsRefusedLater(t *testing.T) {
 		start := time.Now()
 		wantErr(c.t, "a newcomer", errOf(late.Lock(c.t.Context())), zkio.ErrAuthFailed)
 		expect(c.t, time.Since(start) <= 10*time.Second, "a newcomer waited for %v", time.Since(start))
+		lines := c.log.with("ERROR zookeeper refuses the client's credentials; trying again cause=")
+		expect(c.t, len(lines) > 0, "the refusal is not logged")
 
 		refused.Store(false)
 		h.Release()

@@ -105,6 +105,30 @@ func TestNoLinger(t *testing.T) {
 	})
 }
 
+// An upgradable read lock and one that reports abandonment never linger, whatever Config.Linger
+// says, and SetLinger refuses them.
+func TestNeverLingers(t *testing.T) {
+	each(t, map[string]func(c *cluster) *Lock{
+		"upgradable": func(c *cluster) *Lock { return c.rw("a", withLinger(always)).Upgradable() },
+		"reporting":  func(c *cluster) *Lock { return reports(c.t, c.lock("a", withLinger(always)), 0) },
+		"reporting since it is idle": func(c *cluster) *Lock {
+			l := c.lock("a", withLinger(always))
+			released := c.idle(l)
+			reports(c.t, l, 0)
+			c.wantGone(l, released)
+			return l
+		},
+	}, func(c *cluster, pick func(*cluster) *Lock) {
+		l := pick(c)
+		wantErr(c.t, "set", l.SetLinger(time.Second), ErrBadConfig)
+		h := mustLock(c.t, l)
+		mustRelease(c.t, h)
+		c.wantGone(l, h.Released())
+		c.wantNodes(0)
+		c.wantMarks(0)
+	})
+}
+
 // A negative time is refused, and changes nothing.
 func TestLingerIsNotNegative(t *testing.T) {
 	bubble(t, func(c *cluster) {

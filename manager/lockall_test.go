@@ -245,7 +245,7 @@ func TestLockAllRefuses(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		m, other := c.open("a"), c.open("b")
 		x, y := exclusive(c.t, m, "x"), exclusive(c.t, m, "y")
-		rw := readWrite(c.t, m, "rw")
+		rw, marked := readWrite(c.t, m, "rw"), reports(c.t, exclusive(c.t, m, "marked"), 0)
 		hx, hr := mustLock(c.t, x), mustLock(c.t, rw.Reader())
 		inX, cancelX := hx.Context(c.t.Context())
 		defer cancelX()
@@ -264,6 +264,8 @@ func TestLockAllRefuses(t *testing.T) {
 			{"none", c.t.Context(), nil, ErrBadGroup, "none is given"},
 			{"nil", c.t.Context(), []*Lock{x, nil}, ErrBadGroup, "lock 2 of 2 is nil"},
 			{"another manager's", c.t.Context(), []*Lock{x, exclusive(c.t, other, "z")}, ErrBadGroup, `lock 2 of 2, "z", belongs to another Manager`},
+			{"an upgradable", c.t.Context(), []*Lock{y, rw.Upgradable()}, ErrBadGroup, `lock 2 of 2, "rw", is an upgradable read lock, which can only be acquired alone`},
+			{"one that reports abandonment", c.t.Context(), []*Lock{marked, y}, ErrBadGroup, `lock 1 of 2, "marked", reports abandonment, and can only be acquired alone`},
 			{"one is held", inX, []*Lock{y, x}, ErrPartlyHeld, "release x first"},
 			{"an upgrade", inR, []*Lock{y, rw.Writer()}, ErrUpgrade, ""},
 			{"ended", ended, []*Lock{x, y}, context.Canceled, "x, y"},
@@ -525,6 +527,20 @@ func TestF331_NameComesAgain(t *testing.T) {
 			names[g.guid()] = true
 		}
 		expect(c.t, len(names) == 1002, "%d names of 1002 nodes", len(names))
+	})
+}
+
+// The locks that LockAll has acquired do not linger, whatever the locks do that callers acquire
+// alone. A lock that is idle is given up for the call.
+func TestLockAllDoesNotLinger(t *testing.T) {
+	either(t, func(c *cluster, idle bool) {
+		m := c.open("a", withLinger(always))
+		locks := several(c.t, m, "x", "y")
+		if idle {
+			defer c.wantGone(locks[0], c.idle(locks[0]))
+		}
+		lockAll(c.t.Context(), m, locks...).wantHeld(c.t, time.Second).Release()
+		c.wantQueues(map[string]int{"x": 0, "y": 0})
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"strings"
 	"sync"
@@ -426,7 +427,8 @@ func TestMutexWaitersNeedNoGoroutines(t *testing.T) {
 	})
 }
 
-// The grants of a mutex are ordered by token, and then by turn.
+// The grants of a mutex are ordered by token, and then by turn. So are the texts that
+// docs/fencing.md has services compare.
 func TestGrantCompare(t *testing.T) {
 	for _, test := range []struct {
 		a, b Grant
@@ -437,7 +439,12 @@ func TestGrantCompare(t *testing.T) {
 		{Grant{Token: 5, Turn: 2}, Grant{Token: 5, Turn: 3}, -1},
 		{Grant{Token: 5, Turn: 9}, Grant{Token: 6, Turn: 1}, -1},
 		{Grant{Token: 7}, Grant{Token: 6, Turn: 8}, 1},
+		{Grant{Token: 9, Turn: 9}, Grant{Token: 9, Turn: 10}, -1},
+		{Grant{Token: 10}, Grant{Token: 9, Turn: math.MaxUint64}, 1},
+		{Grant{Token: math.MaxInt64}, Grant{Token: 1 << 32}, 1},
 	} {
+		text := func(g Grant) string { return fmt.Sprintf("%020d.%020d", g.Token, g.Turn) }
+		wantEq(t, "the texts compare as", strings.Compare(text(test.a), text(test.b)), test.want)
 		got, back := test.a.Compare(test.b), test.b.Compare(test.a)
 		expect(t, got == test.want && back == -test.want,
 			"%+v and %+v compare as %d and %d, want %d", test.a, test.b, got, back, test.want)

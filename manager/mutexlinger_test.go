@@ -16,7 +16,8 @@ import (
 // nothing, and the next goroutine has the next turn of the same grant.
 func TestMutexLingers(t *testing.T) {
 	bubble(t, func(c *cluster) {
-		x, other := c.mutex("a", withLinger(always)), c.lock("b")
+		x, other := c.mutex("a"), c.lock("b")
+		wantErr(c.t, "set", x.SetLinger(always), nil)
 		start := time.Now()
 		var first Grant
 		for turn := range uint64(3) {
