@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"slices"
 	"strings"
@@ -476,6 +477,37 @@ func TestRestoredEnsemble(t *testing.T) {
 		mustCreate(t, c.Session(), "/d", nil)
 		if took := checkRestored(t, c, func() { target.Store(restored); z.Faults().CutAll() }); took > 3*cfg.SessionTimeout {
 			t.Errorf("gave up only after %v", took)
+		}
+	})
+}
+
+// The next session has a timeout that is too short for the margin: it has no lease, and the log
+// says why.
+func TestNextSessionWithoutLease(t *testing.T) {
+	bubble(t, func(t *testing.T, z *zktest.Server) {
+		hasty := zktest.NewServer(zktest.Config{TickTime: 500 * time.Millisecond, MaxSessionTimeout: time.Second, Logger: quiet})
+		t.Cleanup(func() { hasty.Close() })
+		var target atomic.Pointer[zktest.Server]
+		target.Store(z)
+		var log strings.Builder
+		cfg := configure(z)
+		cfg.LostMargin = 900 * time.Millisecond
+		cfg.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelError}))
+		cfg.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			return target.Load().Dial(ctx, network, addr)
+		}
+		c := open(t, cfg)
+		first := c.Session()
+		target.Store(hasty)
+		z.Faults().CutAll()
+		eventually(t, "a second session", func() bool { return c.Session() != first })
+		synctest.Wait()
+		if !strings.Contains(log.String(), "no lease can be had in this zookeeper session") || strings.Count(log.String(), "\n") != 1 {
+			t.Errorf("logged %q", &log)
+		}
+		must(t, c.Session().Prove("/"))
+		if left := c.Session().Lease().Remaining(); left != 0 {
+			t.Errorf("a write was answered, and the lease lasts for %v", left)
 		}
 	})
 }

@@ -72,6 +72,8 @@ func direct(e *zktest.Ensemble, a args) (result string, ok bool) {
 		e.Isolate(numbers...)
 	case a.verb == "Deafen":
 		e.Deafen(numbers[0], numbers[1])
+	case a.verb == "CutLink":
+		e.CutLink(numbers[0], numbers[1])
 	case a.verb == "SlowLink":
 		e.SlowLink(numbers[0], numbers[1], a.duration(2))
 	case len(numbers) != 1:
