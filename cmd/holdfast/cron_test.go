@@ -3,10 +3,39 @@
 package main
 
 import (
+	"io"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/recipes/cron"
 )
+
+// TestCronOptions: the flags say what becomes of planned times that are past.
+func TestCronOptions(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		flags  string
+		missed cron.Missed
+		grace  time.Duration
+	}{
+		{"", cron.RunLatest, time.Minute},
+		{"--missed=latest", cron.RunLatest, time.Minute},
+		{"--missed=all", cron.RunAll, time.Minute},
+		{"--missed=skip", cron.Skip, time.Minute},
+		{"--missed=skip --grace=5s", cron.Skip, 5 * time.Second},
+	} {
+		c := new(cli)
+		_, err := newParser(c, io.Discard, io.Discard).Parse(append([]string{"cron", "--every=1h"}, append(strings.Fields(test.flags), "x", "--", "true")...))
+		must(t, err)
+		o, err := c.Cron.options()
+		must(t, err)
+		if o.Missed != test.missed || o.Grace != test.grace {
+			t.Errorf("%q: %v, %v", test.flags, o.Missed, o.Grace)
+		}
+	}
+}
 
 // TestCronExpressions: what a cron expression plans, in UTC or in its time zone, also when the clocks
 // change there.

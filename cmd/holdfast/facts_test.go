@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -254,6 +255,30 @@ func TestJSON(t *testing.T) {
 	}
 }
 
+// What is not as it should be, or is not there, has a mark in JSON, and nothing else has.
+func TestJSONMarks(t *testing.T) {
+	e := startEnsemble(t)
+	must(t, e.CreateAll("/holdfast/idle", nil))
+	must(t, e.CreateAll("/holdfast/stuck/lock-0000000000", nil))
+	e.hold(t, "held", "lock-", 1, "billing")
+	for _, test := range []struct {
+		args, want string
+		code       int
+	}{
+		{"who gone", `"missing":true`, exitMissing},
+		{"who idle", "", 0},
+		{"who held", "", 0},
+		{"who stuck", `"persistent":true`, 0},
+	} {
+		r := e.holdfast(append([]string{"--json"}, strings.Fields(test.args)...)...)
+		marks := regexp.MustCompile(`"(missing|persistent|unreadable)":[^,}]*`).FindAllString(r.stdout, -1)
+		marks = slices.Compact(marks) // a holder is a contender, too
+		if got := strings.Join(marks, ","); got != test.want || r.code != test.code || test.want != "" && strings.Contains(r.stdout, `"session"`) {
+			t.Errorf("%s: code %d, stderr %q, stdout %s", test.args, r.code, r.stderr, r.stdout)
+		}
+	}
+}
+
 // What other processes say of themselves cannot control the terminal through JSON either.
 func TestJSONControlsNoTerminal(t *testing.T) {
 	e := startEnsemble(t)
@@ -309,6 +334,9 @@ func TestVerbsWithFewRights(t *testing.T) {
 		if lines := strings.Split(strings.TrimSpace(r.stderr), "\n"); lines[len(lines)-1] != test.stderr {
 			t.Errorf("%s: stderr %q, want %q", test.args, r.stderr, test.stderr)
 		}
+	}
+	if r := e.holdfast("--json", "who", "open"); !strings.Contains(r.stdout, `"unreadable":true`) {
+		t.Errorf("as JSON: %s", r.stdout)
 	}
 }
 

@@ -69,6 +69,7 @@ func TestAsk(t *testing.T) {
 		return append([]byte("half way, "), q.Text...), nil
 	})
 	lock(t, m, "jobs/nightly")
+	e.hold(t, "silent", "lock-", 1, "report") // no process reads its mailbox
 	must(t, e.CreateAll("/holdfast/free", nil))
 	e.put(t, "/holdfast/curator/_c_00112233-4455-6677-8899-aabbccddeeff-lock-0000000000", "10.1.2.3")
 	for _, test := range []struct {
@@ -92,6 +93,7 @@ func TestAsk(t *testing.T) {
 			`holdfast: billing@HOST, pid PID, at db7:8080 answers with an error: out of "\x1b[31mdata"`},
 		{[]string{"ask", "free"}, 1, "", `holdfast: ask "free": no answer: no process holds the lock`},
 		{[]string{"ask", "curator"}, 1, "", `holdfast: ask "curator": no answer: the holder uses another ZooKeeper client and cannot be asked: /holdfast/curator/_c_00112233-4455-6677-8899-aabbccddeeff-lock-0000000000, which says "10.1.2.3", since TIME`},
+		{[]string{"ask", "--wait", "300ms", "silent"}, 4, "", `holdfast: ask "silent": no answer: asked report@HOST, pid PID, at db7:8080, since TIME`},
 		{[]string{"ask", "--wait", "0s", "jobs/nightly"}, 2, "", "holdfast: --wait must be positive"},
 	} {
 		r := e.holdfast(test.args...)
@@ -112,6 +114,7 @@ func TestAsk(t *testing.T) {
 func TestRevoke(t *testing.T) {
 	e := startEnsemble(t)
 	must(t, e.CreateAll("/holdfast/free", nil))
+	e.put(t, "/holdfast/curator/_c_00112233-4455-6677-8899-aabbccddeeff-lock-0000000000", "10.1.2.3")
 	m := manage(t, e.addr, "billing", nil)
 	heeds, ignores := lock(t, m, "heeds"), lock(t, m, "ignores")
 	gone := make(chan struct{})
@@ -136,6 +139,9 @@ func TestRevoke(t *testing.T) {
 			"asking billing@HOST, pid PID, at db7:8080 to give ignores up within 200ms",
 			`holdfast: revoke "ignores": not given up: told billing@HOST, pid PID, at db7:8080, since TIME (1 holder inside); it had 200ms: give it more by --grace, or see holdfast break --help`},
 		{[]string{"revoke", "free"}, 0, "free is free", ""},
+		{[]string{"revoke", "curator"}, 1,
+			"asking 10.1.2.3 (curator) to give curator up within AGE",
+			`holdfast: revoke "curator": no answer: the holder uses another ZooKeeper client and cannot be asked: /holdfast/curator/_c_00112233-4455-6677-8899-aabbccddeeff-lock-0000000000, which says "10.1.2.3", since TIME`},
 		{[]string{"revoke", "--grace=-1s", "free"}, 2, "", "holdfast: --grace must be positive"},
 	} {
 		r := e.holdfast(test.args...)

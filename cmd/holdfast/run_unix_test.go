@@ -65,6 +65,14 @@ func TestRunExitCode(t *testing.T) {
 			}
 		})
 	}
+	for _, verb := range []string{"elect y", "cron --every 1h y"} {
+		for program, want := range map[string]int{"no-such-program": exitNotFound, plain: exitCannotRun} {
+			_, stderr, code := do(t, append(strings.Fields(verb), "--servers", addr, "--", program)...)
+			if code != want || server.Exists("/holdfast/y") {
+				t.Errorf("%s of %s: exit code %d, want %d; %s", verb, program, code, want, stderr)
+			}
+		}
+	}
 }
 
 // TestRunEnvironment: the program gets the streams, the files that run inherited, and the

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,33 +25,14 @@ func TestServer(t *testing.T) {
 	if err := json.Unmarshal([]byte(c.stdout.String()), &at); err != nil {
 		t.Fatalf("%q: %v", c.stdout, err)
 	}
-	dial := func() net.Conn {
-		nc, err := net.Dial("tcp", at.Address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = nc.Close() })
-		return nc
+	if timeout := granted(t, at.Address, time.Hour); timeout != 5*time.Second {
+		t.Errorf("a timeout of %v, want the longest, 5s", timeout)
 	}
-
-	nc := dial()
-	hour := int32(time.Hour.Milliseconds())
-	b := jute.AppendInt32(make([]byte, 16), hour) // length, version, no zxid seen
-	b = jute.AppendBuffer(jute.AppendInt64(b, 0), make([]byte, 16))
-	if _, err := nc.Write(jute.Frame(b)); err != nil {
-		t.Fatal(err)
-	}
-	answer := make([]byte, 4+4+4+8+4+16)
-	if _, err := io.ReadFull(nc, answer); err != nil {
-		t.Fatal(err)
-	}
-	r := jute.NewReader(answer)
-	_, _, timeout, session := r.Int32(), r.Int32(), r.Int32(), r.Int64()
-	if timeout != 5000 || session == 0 {
-		t.Errorf("session %x with a timeout of %d ms, want the longest, 5000", session, timeout)
+	if timeout := granted(t, at.Address, time.Millisecond); timeout != 200*time.Millisecond {
+		t.Errorf("a timeout of %v, want the shortest, 2 ticks", timeout)
 	}
 	for word, want := range map[string]string{"ruok": "imok", "envi": "envi is not executed because it is not in the whitelist.\n"} {
-		nc := dial()
+		nc := dial(t, at.Address)
 		_, _ = io.WriteString(nc, word)
 		if got, err := io.ReadAll(nc); string(got) != want {
 			t.Errorf("%s: %q, %v", word, got, err)
@@ -83,4 +65,57 @@ func TestServerThatCannotServe(t *testing.T) {
 			t.Errorf("%q: exit code %d, want %d", tt.args, code, tt.code)
 		}
 	}
+}
+
+// The bounds of session timeouts are as the flags say: by default 2 and 20 ticks.
+func TestServerSessionTimeouts(t *testing.T) {
+	for _, test := range []struct {
+		flags             string
+		shortest, longest time.Duration
+	}{
+		{"--tick-time 100ms", 200 * time.Millisecond, 2 * time.Second},
+		{"--tick-time 100ms --min-session-timeout 300ms", 300 * time.Millisecond, 2 * time.Second},
+	} {
+		c := begin(t, append([]string{"server", "--json", "--port", "0"}, strings.Fields(test.flags)...)...)
+		c.stdout.await(t, "}\n")
+		var at struct{ Address string }
+		if err := json.Unmarshal([]byte(c.stdout.String()), &at); err != nil {
+			t.Fatal(err)
+		}
+		shortest, longest := granted(t, at.Address, time.Millisecond), granted(t, at.Address, time.Hour)
+		if shortest != test.shortest || longest != test.longest {
+			t.Errorf("%s: from %v to %v", test.flags, shortest, longest)
+		}
+	}
+}
+
+func dial(t *testing.T, addr string) net.Conn {
+	t.Helper()
+	nc, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = nc.Close() })
+	return nc
+}
+
+// granted returns the session timeout that a client gets who asks for that one.
+func granted(t *testing.T, addr string, asked time.Duration) time.Duration {
+	t.Helper()
+	nc := dial(t, addr)
+	b := jute.AppendInt32(make([]byte, 16), int32(asked.Milliseconds())) // length, version, no zxid seen
+	b = jute.AppendBuffer(jute.AppendInt64(b, 0), make([]byte, 16))
+	if _, err := nc.Write(jute.Frame(b)); err != nil {
+		t.Fatal(err)
+	}
+	answer := make([]byte, 4+4+4+8+4+16)
+	if _, err := io.ReadFull(nc, answer); err != nil {
+		t.Fatal(err)
+	}
+	r := jute.NewReader(answer)
+	_, _, timeout, session := r.Int32(), r.Int32(), r.Int32(), r.Int64()
+	if session == 0 {
+		t.Error("no session")
+	}
+	return time.Duration(timeout) * time.Millisecond
 }

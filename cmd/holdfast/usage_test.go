@@ -10,6 +10,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/zkio/zktest"
 )
 
 // TestBadUsage: bad usage is one line on standard error and exit code 2, and nothing is
@@ -185,6 +188,38 @@ func TestNoServer(t *testing.T) {
 	want := regexp.MustCompile(`^holdfast: no session with 127\.0\.0\.1:1, 127\.0\.0\.1:2 within 3\d\dms: 127\.0\.0\.1:1: connection refused; 127\.0\.0\.1:2: connection refused\n$`)
 	if code != exitNoConnection || !want.MatchString(stderr) {
 		t.Errorf("exit code %d, %q", code, stderr)
+	}
+}
+
+// TestSilentServer: a server that has given a session does not answer what is asked of it then. The
+// exit code is that of no server, also of run --try when --connect-timeout is over.
+func TestSilentServer(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		unanswered zktest.Match
+		args       string
+	}{
+		{zktest.Match{Path: "/holdfast", Times: zktest.Every}, "ls --session-timeout 1s"},
+		{zktest.Match{Path: "/holdfast", Times: zktest.Every}, "who x --session-timeout 1s"},
+		{zktest.Match{Op: zktest.OpMulti, Path: "/holdfast/x", Times: zktest.Every}, "run --try --connect-timeout 1s x -- " + os.Args[0]},
+	} {
+		server, addr := serve(t)
+		must(t, server.CreateAll("/holdfast/x", nil))
+		server.Faults().SwallowRequest(test.unanswered)
+		_, stderr, code := do(t, append([]string{"--servers", addr}, strings.Fields(test.args)...)...)
+		if code != exitNoConnection {
+			t.Errorf("%s: exit code %d, %s", test.args, code, stderr)
+		}
+	}
+}
+
+// TestKillAfterDefault: the program has a sixth of the session timeout after SIGTERM.
+func TestKillAfterDefault(t *testing.T) {
+	a, _, _ := newApp(t, "127.0.0.1:2181")
+	a.SessionTimeout = 12 * time.Second
+	c := &runCmd{Name: "x", Command: []string{"true"}}
+	if err := c.check(a); err != nil || c.KillAfter != 2*time.Second {
+		t.Errorf("%v, %v", c.KillAfter, err)
 	}
 }
 

@@ -410,6 +410,9 @@ func TestRecipesWithFewRights(t *testing.T) {
 		wantLines(t, test.args, spaced(r.stdout), spaced(test.stdout))
 		wantLines(t, test.args+", stderr", r.stderr, test.stderr)
 	}
+	if r := e.holdfast("--json", "who", "boxes"); !strings.Contains(r.stdout, `"unreadable":["/holdfast/boxes/spec"]`) {
+		t.Errorf("as JSON: %s", r.stdout)
+	}
 }
 
 // Of a queue, a group and an election with very many nodes ls and who read few.
