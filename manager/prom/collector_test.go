@@ -199,6 +199,14 @@ func TestGroups(t *testing.T) {
 	c = New(Config{Group: FirstSegment})
 	c.Observe(manager.Event{Kind: manager.EventYielded, Lock: "bad\xff/x"})
 	gather(t, c).expect(t, `yields_total{group="bad�"} 1`) // Prometheus accepts no other text
+	// With "bad" these are two more than there are groups by default.
+	for i := range 101 {
+		c.Observe(manager.Event{Kind: manager.EventYielded, Lock: fmt.Sprintf("g%d/x", i)})
+	}
+	gather(t, c).expect(t, `
+		yields_total{group="g98"} 1
+		yields_total{group="other"} 2
+	`)
 	for lock, want := range map[string]string{"jobs/nightly": "jobs", "/jobs/nightly": "jobs", "jobs": "jobs", "": ""} {
 		if got := FirstSegment(lock); got != want {
 			t.Errorf("FirstSegment(%q) is %q, want %q", lock, got, want)

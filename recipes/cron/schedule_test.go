@@ -90,6 +90,8 @@ func TestPlan(t *testing.T) {
 		{"skip one", Options{Missed: Skip, Grace: 9 * time.Minute}, Record{Planned: at(10)}, 31, at(30), 1, 1, at(20)},
 		{"skip to the future", Options{Missed: Skip, Grace: time.Minute}, Record{Planned: at(10)}, 45, at(50), 1, 3, at(20)},
 		{"skip to the end", Options{Missed: Skip, Grace: time.Minute}, Record{Planned: at(10)}, 99, never, 1, 4, at(20)},
+		{"skip none, by default", Options{Missed: Skip}, Record{Planned: at(10)}, 21, at(20), 1, 0, never},
+		{"skip one, by default", Options{Missed: Skip}, Record{Planned: at(10)}, 22, at(30), 1, 1, at(20)},
 		{"skip, and run each", Options{Missed: Skip, Grace: 25 * time.Minute}, Record{Planned: at(0)}, 45, at(20), 1, 1, at(10)},
 
 		{"interrupted", Options{Attempts: 1}, Record{Planned: at(10), State: StateBegun, Attempt: 1}, 21, at(20), 1, 0, never},
@@ -104,7 +106,11 @@ func TestPlan(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.o.Schedule, tt.o.Location = all, time.UTC
-			p, err := tt.o.plan(tt.r, at(tt.now))
+			o, err := tt.o.withDefaults()
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := o.plan(tt.r, at(tt.now))
 			if err != nil || !p.at.Equal(tt.at) || p.attempt != tt.attempt || p.missed != tt.missed || !p.from.Equal(tt.from) {
 				t.Errorf("%+v, %v", p, err)
 			}

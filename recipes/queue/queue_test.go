@@ -115,6 +115,24 @@ func TestF256_ReturnAndBury(t *testing.T) {
 	})
 }
 
+// By default an element is buried after ten attempts, and a queue has 10,000 elements at most.
+func TestDefaults(t *testing.T) {
+	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
+		q := open(t, c.Open("a"), queue.Options{})
+		offer(t, q, "1")
+		for range 10 {
+			recipetest.WantErr(t, "return", take(t, q, "1").Return(t.Context()), nil)
+		}
+		_, err := q.Poll(t.Context())
+		recipetest.WantErr(t, "an eleventh attempt", err, queue.ErrEmpty)
+		wantLeft(c, "dead/qn-0000000000")
+		for range 10 {
+			recipetest.WantErr(t, "a thousand", q.Offer(t.Context(), make([][]byte, 1000)...), nil)
+		}
+		recipetest.WantErr(t, "one more", q.Offer(t.Context(), nil), queue.ErrFull)
+	})
+}
+
 // Idle processes have their elements by few requests: only the first two and the next list the queue.
 func TestF257_NoHerd(t *testing.T) {
 	recipetest.Bubble(t, func(t *testing.T, c *recipetest.Cluster) {
