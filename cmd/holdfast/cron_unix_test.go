@@ -102,6 +102,23 @@ func TestCronSchedule(t *testing.T) {
 	}
 }
 
+// TestCronMissed: by default the newest of the past planned times is run, and the program is told how
+// many were passed over.
+func TestCronMissed(t *testing.T) {
+	t.Parallel()
+	server, addr := serve(t)
+	const record = `{"planned":"2020-03-01T12:00:00Z","state":"done","token":1,"attempt":1,"id":"before"}`
+	if err := server.CreateAll("/holdfast/reports/record", []byte(record)); err != nil {
+		t.Fatal(err)
+	}
+	c := begin(t, "cron", "--servers", addr, "--schedule", "0 12 1 3 *", "reports", "--", "sh", "-c", "echo $HOLDFAST_PLANNED $HOLDFAST_MISSED")
+	c.stdout.await(t, "\n")
+	var year, missed int
+	if _, err := fmt.Sscanf(c.stdout.String(), "%d-03-01T12:00:00Z %d", &year, &missed); err != nil || year < 2026 || missed != year-2021 {
+		t.Errorf("the program says %q: %v", c.stdout, err)
+	}
+}
+
 // TestCronRevoked: a program that ends because another process asks for the lock has not done its work,
 // unless it ends with 0, so it is run again as --attempts says. One that is let alone has failed by itself.
 func TestCronRevoked(t *testing.T) {

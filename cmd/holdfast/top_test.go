@@ -227,6 +227,40 @@ func TestTopSelectionFollows(t *testing.T) {
 	}
 }
 
+// Each key moves the selection: in the list of locks, and in the queue of one.
+func TestTopMoves(t *testing.T) {
+	top, _ := newTop(t, 80, 24)
+	top.take(topNews{at: topNow, view: topView(1000, 700)})
+	top.draw(topNow)
+	walk := func(where string, page, last int, at func() int) {
+		for _, step := range []struct {
+			key  *tcell.EventKey
+			want int
+		}{
+			{tcell.NewEventKey(tcell.KeyDown, 0, 0), 1},
+			{tcell.NewEventKey(tcell.KeyRune, 'j', 0), 2},
+			{tcell.NewEventKey(tcell.KeyUp, 0, 0), 1},
+			{tcell.NewEventKey(tcell.KeyRune, 'k', 0), 0},
+			{tcell.NewEventKey(tcell.KeyPgDn, 0, 0), page},
+			{tcell.NewEventKey(tcell.KeyRune, ' ', 0), 2 * page},
+			{tcell.NewEventKey(tcell.KeyPgUp, 0, 0), page},
+			{tcell.NewEventKey(tcell.KeyEnd, 0, 0), last},
+			{tcell.NewEventKey(tcell.KeyHome, 0, 0), 0},
+			{tcell.NewEventKey(tcell.KeyRune, 'G', 0), last},
+			{tcell.NewEventKey(tcell.KeyRune, 'g', 0), 0},
+		} {
+			if top.key(step.key); at() != step.want {
+				t.Errorf("%s: %s leads to %d, want %d", where, step.key.Name(), at(), step.want)
+			}
+		}
+	}
+	walk("locks", top.list.height-1, len(top.rows)-1, top.at)
+	press(top, "enter")
+	top.take(topNews{at: topNow, queue: topQueue(100)})
+	top.draw(topNow)
+	walk("queue", top.inside.height-1, 99, func() int { return top.inside.at })
+}
+
 // Colours are used only if they are wanted.
 func TestTopColors(t *testing.T) {
 	for _, color := range []bool{false, true} {

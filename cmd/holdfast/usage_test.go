@@ -120,6 +120,23 @@ func TestLogNamesFlags(t *testing.T) {
 	}
 }
 
+// TestLogLevel: warnings are logged by default, information and no warnings if --log-level says so.
+func TestLogLevel(t *testing.T) {
+	e := startEnsemble(t)
+	for flags, want := range map[string][2]bool{ // a warning, information
+		"":                  {true, false},
+		"--log-level=error": {false, false},
+		"--log-level=warn":  {true, false},
+		"--log-level=info":  {true, true},
+	} {
+		r := e.holdfast(append(strings.Fields(flags), "ls", "--session-timeout", "100ms")...)
+		got := [2]bool{strings.Contains(r.stderr, "changed the session timeout"), strings.Contains(r.stderr, "zookeeper session begins")}
+		if got != want {
+			t.Errorf("%q: %v, want %v: %s", flags, got, want, r.stderr)
+		}
+	}
+}
+
 // TestHelp: each verb has help with an example.
 func TestHelp(t *testing.T) {
 	t.Parallel()
