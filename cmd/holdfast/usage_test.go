@@ -198,6 +198,51 @@ func TestVerbsInTheReference(t *testing.T) {
 	}
 }
 
+// TestFlagsInTheReference: the section on a verb in docs/command.md has each flag of the verb, and
+// of the verbs below it.
+func TestFlagsInTheReference(t *testing.T) {
+	text, err := os.ReadFile("../../docs/command.md")
+	must(t, err)
+	for _, verb := range newParser(new(cli), os.Stdout, os.Stderr).Model.Leaves(true) {
+		name := strings.Fields(verb.Path())[0]
+		_, section, _ := strings.Cut(string(text), "\n## "+name+"\n")
+		section, _, _ = strings.Cut(section, "\n## ")
+		for _, f := range verb.Flags {
+			if !regexp.MustCompile(`--` + f.Name + `\b`).MatchString(section) {
+				t.Errorf("docs/command.md does not have --%s under %s", f.Name, name)
+			}
+		}
+	}
+}
+
+// jsonName finds the names of what verbs print with --json.
+var jsonName = regexp.MustCompile("json:\"([a-z0-9_]+)[^\"]*\"`")
+
+// TestFieldsInTheReference: docs/command.md has each name that verbs print with --json.
+func TestFieldsInTheReference(t *testing.T) {
+	text, err := os.ReadFile("../../docs/command.md")
+	must(t, err)
+	files, err := filepath.Glob("*.go")
+	must(t, err)
+	n := 0
+	for _, file := range files {
+		code, err := os.ReadFile(file)
+		must(t, err)
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		for _, found := range jsonName.FindAllStringSubmatch(string(code), -1) {
+			n++
+			if !strings.Contains(string(text), "`"+found[1]+"`") {
+				t.Errorf("docs/command.md does not have `%s`, of %s", found[1], file)
+			}
+		}
+	}
+	if n < 50 {
+		t.Errorf("there are %d names only", n)
+	}
+}
+
 // TestNoServer: the error names each server, why it cannot be reached, and for how long
 // that was tried; the exit code is 3.
 func TestNoServer(t *testing.T) {
