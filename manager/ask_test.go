@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -164,6 +165,8 @@ func TestOnAsk(t *testing.T) {
 		c.takeCounts()
 		ask(a)
 		c.wantNothingSent()
+		lines := c.log.with("ERROR holdfast: Config.OnAsk panicked lock=jobs panic=oh")
+		expect(c.t, (len(lines) > 0) == strings.Contains(test.want.Err, "panicked"), "logged %q", lines)
 		mustRelease(c.t, h)
 	})
 }
@@ -194,6 +197,8 @@ func TestOnAskIsBounded(t *testing.T) {
 		revoked := c.revoking(b, "now", time.Hour)
 		later(time.Second)
 		expect(c.t, isClosed(h.Revoked()), "the revocation waits for the questions")
+		lines := c.log.with("INFO holdfast: another process asks for the lock; its holders are told lock=jobs from=b@")
+		expect(c.t, len(lines) == 1 && strings.HasSuffix(lines[0], ` reason="now"`), "logged %q", lines)
 		close(goOn)
 		for _, q := range asked {
 			q.wantReply(c.t, "?")
