@@ -22,9 +22,16 @@ type release struct {
 }
 
 func zookeeper(version string) release {
-	// A release of the server brings the last two; for programs that link it they are optional.
-	return release{"zookeeper-" + version, "ZOOKEEPER_HOME", "", maven("org.apache.zookeeper:zookeeper:"+version,
-		"io.dropwizard.metrics:metrics-core:4.1.12.1", "org.xerial.snappy:snappy-java:1.1.10.5")}
+	// A release of the server brings these two; for programs that link it they are optional.
+	artifacts := []string{"org.apache.zookeeper:zookeeper:" + version,
+		"io.dropwizard.metrics:metrics-core:4.1.12.1", "org.xerial.snappy:snappy-java:1.1.10.5"}
+	// And so is what prints its log, since 3.8. The harness reads there when sessions end.
+	for series, simple := range map[string]string{"3.8.": "1.7.36", "3.9.": "2.0.13"} {
+		if strings.HasPrefix(version, series) {
+			artifacts = append(artifacts, "org.slf4j:slf4j-simple:"+simple)
+		}
+	}
+	return release{"zookeeper-" + version, "ZOOKEEPER_HOME", "", maven(artifacts...)}
 }
 
 func curator(version string) release {
