@@ -139,7 +139,7 @@ func (l *Lock) acquire(ctx context.Context, op string) Hold {
 			return hm.hold(&r.share, gen)
 		}
 	}
-	return r.enter()
+	return l.enter(r)
 }
 
 // acquireSlow is acquire for callers that reenter, wait or are refused.
@@ -252,7 +252,7 @@ func (l *Lock) entered(r *round) Hold {
 		r.io().incumbent().entered()
 		r.flags.Set(state.GrantTold)
 	}
-	return r.enter()
+	return l.enter(r)
 }
 
 // Lock acquires the lock. It blocks until the lock is granted or ctx ends. If ctx
