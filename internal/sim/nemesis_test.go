@@ -238,6 +238,8 @@ func isPlace(path string) bool {
 	return isContender(path) && len(name(path)) > mark && name(path)[mark] == 'f'
 }
 
+func dir(path string) string { return path[:strings.LastIndexByte(path, '/')] }
+
 // node returns the path of a contender's node, or "" if there is none.
 func (n *nemesis) node() string {
 	var nodes []string
@@ -257,7 +259,7 @@ const (
 	noDirectory = "delete an empty directory"
 	comesBack   = "delete a read node before its owner looks"
 	cleared     = "delete a waiting node and the one ahead"
-	robbed      = "delete a place of a group as it enters or leaves"
+	robbed      = "delete a node as a transaction needs it"
 	stranger    = "a stranger that reads repeatedly"
 )
 
@@ -294,25 +296,44 @@ func (n *nemesis) reads(session int64, path string) {
 	}
 }
 
-// writes is called when a session is about to send a transaction whose first path is this.
-// If that is a place of a group, another of the group's nodes goes before the transaction
-// is executed. The group cannot have heard of it.
+// writes is called when a session is about to send a transaction whose first path is this. A node
+// that the transaction needs goes before it is executed. The session cannot have heard of it.
 func (n *nemesis) writes(session int64, path string) {
-	if !n.entrance.Load() || !isPlace(path) {
+	if !n.entrance.Load() {
 		return
 	}
-	for _, other := range n.w.srv.Nodes() {
-		if !isPlace(other) || name(other) == name(path) {
-			continue
-		}
-		_, stat, ok := n.w.srv.Get(other)
-		if ok && stat.EphemeralOwner == session && n.entrance.CompareAndSwap(true, false) && n.w.ref.delete(other) {
-			n.w.log("nemesis", "delete %s before a transaction with %s", name(other), name(path))
-			n.w.strike(robbed)
-			return
-		}
+	if needed := n.neededBeside(session, path); needed != "" && n.entrance.CompareAndSwap(true, false) && n.w.ref.delete(needed) {
+		n.w.log("nemesis", "delete %s before a transaction with %s", name(needed), name(path))
+		n.w.strike(robbed)
 	}
 }
+
+// neededBeside returns a node that a transaction with a node of the session's needs: another place
+// of a group; or, if that node is an upgradable's, the writer beside which an upgrade puts its own.
+// It returns "" if there is none.
+func (n *nemesis) neededBeside(session int64, path string) string {
+	group, upgradable := isPlace(path), isUpgradable(path)
+	own, first := "", "" // the numbers of the session's writer, and the first writer of another session
+	for _, other := range n.w.srv.Nodes() {
+		_, stat, _ := n.w.srv.Get(other)
+		switch ours := stat.EphemeralOwner == session; {
+		case group && ours && isPlace(other) && name(other) != name(path):
+			return other
+		case !upgradable || !isContender(other) || isRead(other) || dir(other) != dir(path) || number(other) < number(path):
+		case ours:
+			own = number(other)
+		case first == "" || number(other) < number(first):
+			first = other
+		}
+	}
+	if own == "" || first == "" || own < number(first) {
+		return ""
+	}
+	return first
+}
+
+// number is what ZooKeeper has appended to the name of a contender's node.
+func number(path string) string { return path[len(path)-10:] }
 
 // writeBeside returns the session's write node that has the number of the read node
 // at path, or "" if there is none.
