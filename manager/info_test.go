@@ -122,7 +122,9 @@ func TestLocksOfTheNextGrant(t *testing.T) {
 		later(time.Second)
 		wantWaits("yielding", a, state.Retained, since)
 
-		c.unlock(h, behind)
+		c.unlock(h)
+		later(time.Second)
+		c.unlock(behind)
 		h = newcomer
 		later(time.Second)
 		silent := c.srv.Faults().BlackholeAll()
