@@ -139,9 +139,10 @@ func (hm *home) giveBack(s *slot, gen uint64) {
 	}
 }
 
-// enter makes the Hold of a new holder of r, a round of l, which this process owns. It does not
-// read from r, whose cache line another processor may have taken away since the caller's swap.
-func (l *Lock) enter(r *round) Hold {
+// enter makes the Hold of a new holder of r, a round of the lock, which this process owns. It
+// does not read from r, whose cache line another processor may have taken away since the
+// caller's swap.
+func (l *homes) enter(r *round) Hold {
 	hm := l.near()
 	switch {
 	case hm == nil:
