@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/zkio"
@@ -116,29 +114,6 @@ func (c Contender) String() string {
 		fmt.Fprintf(&b, "; its node %s is not ephemeral: delete it if its owner is gone", c.Path)
 	}
 	return b.String()
-}
-
-// maxQuoted is how many bytes of another process's text errors and logs show.
-const maxQuoted = 128
-
-// cut returns the beginning of a text that another process has written.
-func cut(s string) string {
-	if len(s) <= maxQuoted {
-		return s
-	}
-	return strings.ToValidUTF8(s[:maxQuoted], "") + "…"
-}
-
-// readable returns such a text for a person: unchanged if it is one word of printable
-// characters, and quoted otherwise.
-func readable(s string) string {
-	s = cut(s)
-	if strings.ContainsFunc(s, func(r rune) bool {
-		return r == '"' || r == utf8.RuneError || unicode.IsSpace(r) || !unicode.IsGraphic(r)
-	}) {
-		return strconv.Quote(s)
-	}
-	return s
 }
 
 // nodeData is what a contender writes into its node, as JSON, for people and

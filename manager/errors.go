@@ -184,3 +184,19 @@ var (
 	errLeaseEnded   = fmt.Errorf("%w: its lease ended before ZooKeeper's leader confirmed the session again", ErrLost)
 	errSessionEnded = fmt.Errorf("%w: the ZooKeeper session is over", ErrLost)
 )
+
+// The acquiring operations, as errors name them.
+const (
+	opAcquire = "acquire"
+	opLock    = "lock"
+	opTryLock = "trylock"
+)
+
+// endedError is the error of the operation op on a handle that ended because of why.
+func endedError(op string, l *Lock, why error) *Error {
+	e := &Error{Op: op, Name: l.Name(), Err: why}
+	if w, ok := why.(*withdrawnError); ok { //nolint:errorlint // it is made by us and never wrapped
+		e.Outage = w.outage
+	}
+	return e
+}

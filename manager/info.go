@@ -102,14 +102,12 @@ type LockInfo struct {
 	LastLoss   *Loss       // the last time this process lost it, if it is among the Manager's last 1,000 losses
 }
 
-// A Loss is the end of a lock that this process owned, and holders had, by force.
-type Loss struct {
-	Time    time.Time
-	Held    time.Duration // from the grant to the loss
-	Err     error         // an [*Error], which says why
-	Session int64         // the id of the session in which it was held
-	Node    string        // the path of the node by which it was held
-	Token   uint64        // the fencing token under which it was held
+// sentinelErr is ManagerStats.SentinelErr.
+func (m *Manager) sentinelErr() error {
+	if m.cfg.Sentinel == nil {
+		return nil
+	}
+	return m.cfg.Sentinel.Err()
 }
 
 // Locks returns the state of each lock that callers of this process hold or wait for,

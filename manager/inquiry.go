@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/futures"
+	"github.com/holdfast-go/holdfast/internal/ctxerr"
 	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/internal/queueio"
 	"github.com/holdfast-go/holdfast/manager/internal/errand"
@@ -535,4 +536,16 @@ func (m *Manager) lettersACL() []zkio.ACL {
 		acl[i] = a
 	}
 	return acl
+}
+
+// failed returns the error of a question that has failed with err. If the asker gave up,
+// err is that of its wait, which says nothing of what became of the question.
+func (q *inquiry) failed(ctx context.Context, op string, err error) error {
+	if q.result.Settled() {
+		_, err, _ = q.result.Future().Poll() // just in time, if the wait has ended as well
+	}
+	if err == nil || ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		err = fmt.Errorf("%w%s: %w", ErrNoAnswer, q.addressee(), ctxerr.Of(ctx))
+	}
+	return &Error{Op: op, Name: q.lock.Name(), Err: err, Outage: q.lock.m.outage()}
 }

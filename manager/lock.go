@@ -49,6 +49,23 @@ type Lock struct {
 	linger    lingerTime         // see SetLinger
 }
 
+// Exclusive returns the exclusive lock called name: a slash-separated path under
+// Config.Root, of which one leading slash is ignored. It does no I/O and does not
+// block. As long as a *Lock is busy or referenced, the same name gives the same
+// *Lock.
+//
+// The errors are [ErrBadName] (see [Escape] for names from elsewhere), [ErrKind]
+// if this process uses the name for a read/write lock or a mutex, and [ErrClosed].
+func (m *Manager) Exclusive(name string) (*Lock, error) {
+	e, err := m.open("exclusive", name, func(e *locks, path string) bool {
+		if *e == (locks{}) {
+			e.lock = newLock(m, path, queue.Exclusive)
+		}
+		return e.lock != nil && !e.lock.latch
+	})
+	return e.lock, err
+}
+
 func newLock(m *Manager, path string, kind queue.Kind) *Lock {
 	l := new(Lock)
 	l.init(m, path, kind)
@@ -96,13 +113,6 @@ func (l *Lock) Path() string { return l.path }
 func (l *Lock) Acquire(ctx context.Context) Hold {
 	return l.acquire(ctx, opAcquire)
 }
-
-// The acquiring operations, as errors name them.
-const (
-	opAcquire = "acquire"
-	opLock    = "lock"
-	opTryLock = "trylock"
-)
 
 // acquire makes a Hold for the operation op. It is the fast path: a newcomer
 // enters a round that this process owns. In any other case it changes nothing and
@@ -482,13 +492,4 @@ func (l *Lock) noteStrangers(q *queue.Queue) {
 	}
 	l.m.cfg.Logger.Warn("holdfast: another kind of lock is used in this lock's directory, and does not exclude this one: BOTH ARE GRANTED AT THE SAME TIME; give one of them another path, or have all clients use the same kind",
 		"lock", l.Name(), "recipe", queue.Recipe(q.Recipe), "node", l.pathOf(q.Recipe))
-}
-
-// endedError is the error of the operation op on a handle that ended because of why.
-func endedError(op string, l *Lock, why error) *Error {
-	e := &Error{Op: op, Name: l.Name(), Err: why}
-	if w, ok := why.(*withdrawnError); ok { //nolint:errorlint // it is made by us and never wrapped
-		e.Outage = w.outage
-	}
-	return e
 }

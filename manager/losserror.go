@@ -116,3 +116,33 @@ func (s *share) lost(op string, by noticed) *Error {
 	}
 	return err
 }
+
+// blameFor is for how long a revocation that has ended is taken for the reason of a loss.
+// holdfast break stops waiting before it deletes the node, and a process that was cut off
+// hears of both at once. What ended long ago has nothing to do with a loss.
+const blameFor = 10 * time.Second
+
+// blamed returns the latest revocation of the share, if it is in force or has just ended;
+// otherwise nil.
+func (s *share) blamed() *Revocation {
+	p := s.promises()
+	if turn := p.turn(); turn != nil {
+		host := turn.mutex.host() // which is revoked
+		if host == nil {
+			return nil
+		}
+		p = host.promises()
+	}
+	signals := p.signalled.Load()
+	if signals == nil {
+		return nil
+	}
+	r := signals.latest.Load()
+	if r == nil {
+		return nil
+	}
+	if left := r.left.Load(); left != 0 && s.lock.m.now()-left > int64(blameFor) {
+		return nil
+	}
+	return &r.Revocation
+}

@@ -123,3 +123,13 @@ func (r *lossReport) log(m *Manager) {
 		m.cfg.Logger.Warn("holdfast: lost a lock; its holders have been told", append(args, how(lost)...)...)
 	}
 }
+
+// A Loss is the end of a lock that this process owned, and holders had, by force.
+type Loss struct {
+	Time    time.Time
+	Held    time.Duration // from the grant to the loss
+	Err     error         // an [*Error], which says why
+	Session int64         // the id of the session in which it was held
+	Node    string        // the path of the node by which it was held
+	Token   uint64        // the fencing token under which it was held
+}

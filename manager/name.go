@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -111,21 +110,6 @@ func checkSegment(segment string) error {
 
 // lastSegment returns the last segment of a path: the name of a node.
 func lastSegment(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
-
-// quoted quotes a name for an error. Of one that is too long for a name, or would be when
-// quoted, it quotes the beginning, and says how long it is.
-func quoted(name string) string {
-	if len(name) <= maxPath {
-		if q := strconv.Quote(name); len(q) <= maxPath {
-			return q
-		}
-	}
-	end := min(len(name), maxQuoted)
-	for end < len(name) && end > maxQuoted-utf8.UTFMax && !utf8.RuneStart(name[end]) {
-		end--
-	}
-	return fmt.Sprintf("%q (%d bytes)", name[:end]+"…", len(name))
-}
 
 // illegalRune reports whether ZooKeeper refuses r in a path: control characters,
 // surrogates, the private use area of the basic plane, and everything from the

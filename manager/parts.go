@@ -49,7 +49,7 @@ package manager
 //     of several. It answers Holder and Queue (line.go, holder.go).
 //   - A Hold is a handle of one holder. It points to the share that counts the holder, and
 //     names a slot of a pool, so that it costs no allocation and a late call does no harm
-//     (slot.go).
+//     (slot.go, home.go).
 //   - A share is what the holders of a round have in common: the word, and the promises of
 //     the grant, the release and the loss. Contexts, Ready and Contended hang on its signals.
 //
@@ -64,7 +64,7 @@ package manager
 //     place to queue again (queuer.go). A waiter waits behind other contenders: the queue says
 //     which to watch, and plan.go's pure function decide says what to do next. An
 //     incumbent has the lock: it looks for contenders behind it (tenure.go), and for their sake
-//     refuses newcomers (gate.go, revocation.go). Whereabouts says where the round stands in the
+//     refuses newcomers (gate.go, revoked.go). Whereabouts says where the round stands in the
 //     queue, teller reports what happens to it, and delays wakes it later (files of these names).
 //     Within a role, t.io, a field of the promises that roundIO embeds,
 //     is the roundIO.

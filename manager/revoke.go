@@ -175,9 +175,6 @@ func (q *inquiry) revokeOwn(c *Contender) (done bool) {
 	return true
 }
 
-// curatorRevokes is what Apache Curator's Revoker writes into the node of a holder.
-const curatorRevokes = "__REVOKE__"
-
 // revocable reports whether the contender called name uses Apache Curator and watches
 // for a revocation. Curator gives a revocable node empty data, and any other its
 // client's address.

@@ -27,6 +27,18 @@ type RWLock struct {
 	third  atomic.Pointer[Lock] // made on first use: see Upgradable
 }
 
+// ReadWrite returns the read/write lock called name. It relates to Exclusive as
+// an RWMutex does to a Mutex, and is like it in all other respects.
+func (m *Manager) ReadWrite(name string) (*RWLock, error) {
+	e, err := m.open("readwrite", name, func(e *locks, path string) bool {
+		if *e == (locks{}) {
+			e.rw = newRWLock(m, path)
+		}
+		return e.rw != nil
+	})
+	return e.rw, err
+}
+
 // Reader returns the read lock.
 func (rw *RWLock) Reader() *Lock { return &rw.reader }
 

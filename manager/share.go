@@ -3,6 +3,7 @@
 package manager
 
 import (
+	"errors"
 	"sync/atomic"
 
 	"github.com/holdfast-go/holdfast/futures"
@@ -139,6 +140,16 @@ func (s *share) tellEnded(err *Error) {
 	p.endReason.Store(&endReason{err: err, notBefore: s.lock.m.graceEnd(err)})
 	s.notifyLost(err)
 	p.tellMerged(func(n *share) { n.lostWith(err) })
+}
+
+// graceEnd returns the time until which the node of a round that ended with err
+// must stay. Lost closes LostMargin before the lease's end so that holders have
+// time to stop, and deleting the node earlier would let another process in.
+func (m *Manager) graceEnd(err error) int64 {
+	if m.cfg.LostMargin == 0 || !errors.Is(err, errLeaseEnded) {
+		return 0
+	}
+	return m.now() + int64(m.cfg.LostMargin)
 }
 
 // abandoned settles what is pending in a share that no caller waits for: err is why it

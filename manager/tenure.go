@@ -95,28 +95,6 @@ func (t *incumbent) entered() {
 	}
 }
 
-// A pacer spreads the first looks.
-type pacer struct{ next atomic.Int64 } // when the next is due at that pace, on the manager's clock
-
-const (
-	lookPause = int64(25 * time.Millisecond)
-	lookBurst = 200
-)
-
-// take reports whether there may be one more now.
-func (p *pacer) take(now int64) bool {
-	for {
-		next := p.next.Load()
-		at := max(next, now)
-		if at-now >= lookBurst*lookPause {
-			return false
-		}
-		if p.next.CompareAndSwap(next, at+lookPause) {
-			return true
-		}
-	}
-}
-
 // contentionAsked makes a look due because a holder has called Contended. That is not
 // needed if the round has looked before and its gate is open: then the watch of that look
 // is set, and its events lead to the next look.
@@ -255,4 +233,16 @@ func (t *incumbent) unwatchBehind() {
 		n.dirWatched = false
 		t.round.lock.m.client.Unwatch(t.round.lock.path, (*lookout)(t))
 	}
+}
+
+// firstLook returns how long after its grant a round has its own node watched, which
+// has no watch yet if one request both created and granted it, and takes its first
+// look at the queue behind it. The watch must not be late, whatever Tenure is.
+func (m *Manager) firstLook() time.Duration {
+	if m.cfg.Tenure < 0 || m.cfg.Tenure > defaultTenure {
+		return defaultTenure
+	}
+	// A waiter enters if it has listed the queue no longer ago than this, so it
+	// takes more than the time between two instructions.
+	return max(m.cfg.Tenure, defaultTenure/10)
 }

@@ -96,7 +96,7 @@ func TestF046_NothingDecidesByTheWallClock(t *testing.T) { run(t, checkClocks) }
 // when a contender has waited.
 var wallClock = []string{
 	"manager/identity.go dated", "manager/contender.go String", "manager/contender.go describe",
-	"manager/peers.go sayingOf", "manager/ahead.go contender", "manager/revocation.go revokedByCurator",
+	"manager/peers.go sayingOf", "manager/ahead.go contender", "manager/revoked.go revokedByCurator",
 }
 
 // readsWallClock has the functions and methods of package time that read the wall

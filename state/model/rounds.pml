@@ -1141,8 +1141,8 @@ end:
 #endif
 
 #if SHUT > 0
-/* Go: manager/manager.go: Manager.Shutdown, Manager.Close
-   Go: manager/manager.go: Manager.eachShare */
+/* Go: manager/close.go: Manager.Shutdown, Manager.Close
+   Go: manager/close.go: Manager.eachShare */
 proctype Shut() {
   byte u;
 #define x at2
