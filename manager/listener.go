@@ -17,7 +17,7 @@ type listener Manager
 // SessionStarted has nothing to wake: tasks that waited for a session are in the
 // pool's queues, and SessionOver has woken the parked rounds.
 func (m *listener) SessionStarted(s *zkio.Session) {
-	m.began = s
+	m.listeners.session = s
 	m.feed.session(s, Event{Kind: EventSessionBegan})
 	m.listeners.each(func(l zkio.Listener) { l.SessionStarted(s) })
 }
@@ -36,7 +36,7 @@ func (m *listener) ConnectionResumed(s *zkio.Session, after time.Duration) {
 
 // ProcessPaused has nothing to do but to tell: what the pause has cost is told by itself.
 func (m *listener) ProcessPaused(lasted time.Duration) {
-	m.feed.session(m.began, Event{Kind: EventPaused, Paused: lasted})
+	m.feed.session(m.listeners.session, Event{Kind: EventPaused, Paused: lasted})
 	m.listeners.each(func(l zkio.Listener) { l.ProcessPaused(lasted) })
 }
 
@@ -60,9 +60,9 @@ func (m *listener) LeaseLapsed(l *zkio.Lease) {
 // the credentials. Waiters then fail with that: the client goes on trying, but
 // the credentials have to be mended by hand.
 func (m *listener) SessionOver(s *zkio.Session, cause error) {
-	if s == m.began {
+	if s == m.listeners.session {
 		m.feed.session(s, Event{Kind: EventSessionOver, Err: cause, Paused: s.Paused()})
-		m.began = nil
+		m.listeners.session = nil
 	}
 	if errors.Is(cause, zkio.ErrAuthFailed) {
 		(*Manager)(m).eachShare(func(s *share) { s.failPending(s.error("acquire", cause)) })

@@ -10,10 +10,13 @@ import (
 	"github.com/holdfast-go/holdfast/zkio"
 )
 
-// listeners are those that Access.Listen was called with, besides the Manager.
+// listeners are those that Access.Listen was called with, besides the Manager, and the session
+// that they have been told of.
 type listeners struct {
 	mu  sync.Mutex // held by add and stop, for a few instructions
 	all atomic.Pointer[[]*zkio.Listener]
+
+	session *zkio.Session // nil if there is none; used by the dispatcher only
 }
 
 func (ls *listeners) add(l zkio.Listener) (stop func()) {

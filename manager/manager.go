@@ -43,8 +43,6 @@ type Manager struct {
 
 	journal journal // of what goes wrong, in the log
 	totals  totals  // of all locks
-
-	began *zkio.Session // the session, if there is one; used by the dispatcher only, as listener
 }
 
 // A journal has the Manager log what goes wrong, and not too often.
