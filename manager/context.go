@@ -143,7 +143,7 @@ func (in *releaseOfContext) ended(error) {
 	if err := c.share.home().promises().lostErr(); err != nil {
 		in.cancel(err)
 	} else {
-		in.cancel(endedError("hold", c.share.lock, c.handle.ended(c.gen)))
+		in.cancel(endedError("hold", c.share.lock.Name(), c.handle.ended(c.gen)))
 	}
 }
 

@@ -193,8 +193,8 @@ const (
 )
 
 // endedError is the error of the operation op on a handle that ended because of why.
-func endedError(op string, l *Lock, why error) *Error {
-	e := &Error{Op: op, Name: l.Name(), Err: why}
+func endedError(op, name string, why error) *Error {
+	e := &Error{Op: op, Name: name, Err: why}
 	if w, ok := why.(*withdrawnError); ok { //nolint:errorlint // it is made by us and never wrapped
 		e.Outage = w.outage
 	}

@@ -214,7 +214,7 @@ func (h Hold) giveUp() (state.Word, state.Effect, *promises) {
 		l, p := sh.lock, sh.promises()
 		if !w.Shared() {
 			l.noteRaces(lost)
-			s.recycle(l, h.gen)
+			l.recycle(s, h.gen)
 			w, e := sh.leave()
 			return w, e, nil
 		}
@@ -223,7 +223,7 @@ func (h Hold) giveUp() (state.Word, state.Effect, *promises) {
 			if hm := l.home.Load(); hm != nil && &hm.handle == hd { // as recycle begins, inlined
 				hm.giveBack(s, h.gen)
 			} else {
-				s.recycle(l, h.gen)
+				l.recycle(s, h.gen)
 			}
 			return w, state.Left, p
 		}
@@ -564,7 +564,7 @@ func (w withdrawal) steps() []func() bool {
 }
 
 // dead returns the error of an operation on a handle that was released.
-func (h Hold) dead(op string) *Error { return endedError(op, h.share.lock, h.slot.ended(h.gen)) }
+func (h Hold) dead(op string) *Error { return endedError(op, h.share.lock.Name(), h.slot.ended(h.gen)) }
 
 // ofMutex reports whether h, which is not the zero Hold, is one of a Mutex.
 func (h Hold) ofMutex() bool { return h.share.lock.lockKind() == KindMutex }

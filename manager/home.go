@@ -158,6 +158,16 @@ func (l *homes) homeOf(h *handle) *home {
 	return nil
 }
 
+// recycle gives back the slot of a holder of the lock. The caller's CAS has just ended the
+// generation gen, so the caller has the slot to itself.
+func (l *homes) recycle(s *slot, gen uint64) {
+	if hm := l.homeOf(s.handle); hm != nil {
+		hm.giveBack(s, gen)
+	} else {
+		s.giveBack(gen)
+	}
+}
+
 // entries returns how many holders have entered the lock. No entry is counted by
 // itself: the word of a home counts with the swap that takes it.
 func (l *homes) entries() (n uint64) {

@@ -92,7 +92,7 @@ func (s *share) ready(h *handle, gen uint64) *futures.Future[Grant] {
 	made.signals().readies.add(cb)
 	h.onReleaseDo(gen, func() {
 		cb.forget()
-		p.Settle(Grant{}, endedError(opAcquire, s.lock, h.ended(gen)))
+		p.Settle(Grant{}, endedError(opAcquire, s.lock.Name(), h.ended(gen)))
 	})
 	// settleWait settles the grant before it takes the callbacks, so either it takes tell
 	// or the grant shows here.

@@ -79,16 +79,6 @@ func (h *handle) nest(first *slot, generation uint64) {
 	h.first.Store(first)
 }
 
-// recycle gives back a slot of a holder of l. The caller's CAS has just ended the
-// generation gen, so the caller has the slot to itself.
-func (s *slot) recycle(l *Lock, gen uint64) {
-	if hm := l.homeOf(s.handle); hm != nil {
-		hm.giveBack(s, gen)
-	} else {
-		s.giveBack(gen)
-	}
-}
-
 // giveBack puts the slot into the pool.
 func (s *slot) giveBack(gen uint64) {
 	s.share = nil
@@ -144,7 +134,7 @@ func (s *slot) release(g uint64) state.Effect {
 		return s.unpin()
 	}
 	s.first.Store(nil)
-	s.recycle(s.share.lock, g)
+	s.share.lock.recycle(s, g)
 	// The handle was alive until our CAS, so what owner read was true.
 	if first != nil {
 		return first.unpin()
@@ -180,7 +170,7 @@ func (h *handle) pin(generation uint64) state.Effect { return h.word.Reenter(gen
 func (s *slot) unpin() state.Effect {
 	e := s.word.ReleaseNested()
 	if e == state.Ended && s.withdrawn.Load() == nil {
-		s.recycle(s.share.lock, s.word.Load().Generation()-1)
+		s.share.lock.recycle(s, s.word.Load().Generation()-1)
 	}
 	return e
 }
