@@ -222,7 +222,7 @@ func (h Hold) interrupted() {
 // tellHost calls tell with the host of the turn, unless the turn has left. No other turn
 // is granted the lock meanwhile, so tell must not block.
 func (t *turn) tellHost(tell func(host *roundIO)) {
-	x := t.mutex
+	x := t.turns
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.inside == t {

@@ -127,7 +127,7 @@ const blameFor = 10 * time.Second
 func (s *share) blamed() *Revocation {
 	p := s.promises()
 	if turn := p.turn(); turn != nil {
-		host := turn.mutex.host() // which is revoked
+		host := turn.turns.host() // which is revoked
 		if host == nil {
 			return nil
 		}

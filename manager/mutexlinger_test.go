@@ -60,7 +60,7 @@ func TestMutexTryLockAsTheGateCloses(t *testing.T) {
 		wantState(c.t, x.lock, state.Retained, 0)
 
 		// As TryLock does, but for the gate.
-		try := newTurn(x)
+		try := newTurn(&x.turns)
 		wantErr(c.t, "push", x.push(try, true), nil)
 		h := newHold(&try.share)
 		host := x.ask()

@@ -88,7 +88,7 @@ package manager
 // A Mutex needs no trait. A turn is to its goroutines what a round is to processes: a place in a
 // line, here in the Mutex's own. It has a share and no round, and gets the lock from the present
 // round of the Mutex's private lock, its host, which hands the lock to one turn after the other
-// (mutex.go, turn.go).
+// (mutex.go, turns.go, turn.go).
 //
 // What goes on beside the rounds, as tasks of the same kind (internal/errand):
 //

@@ -186,7 +186,7 @@ func (p *promises) settleReleased(err error) {
 // tellMutex tells the Mutex of news, if the share is one of its private lock: it was
 // granted, ended or revoked, or has seen that another process waits.
 //
-// The caller notes the news first. Mutex.ask stores the Mutex here before it looks for
+// The caller notes the news first. turns.ask stores them here before it looks for
 // news: at least one of the two sees the other.
 func (p *promises) tellMutex() {
 	if s := p.signalled.Load(); s != nil {

@@ -23,7 +23,7 @@ type signals struct {
 	position atomic.Pointer[positionPromise] // settles when the position is known: see whereabouts.known
 
 	upgrade  atomic.Pointer[upgrade] // of an upgradable read lock: made by the first call of Hold.Upgrade
-	host     atomic.Pointer[Mutex]   // of a round of a Mutex's private lock: that Mutex
+	host     atomic.Pointer[turns]   // of a round of a Mutex's private lock: those of that Mutex
 	revokers atomic.Int32            // processes that have revoked the round and still wait
 	merged   atomic.Pointer[mergers] // the rounds that were merged into this one, or what this one was merged into: see admitNext; nil: none
 

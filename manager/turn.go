@@ -16,18 +16,18 @@ import (
 // loses it:
 //
 //	FETCHING/1   waits: in the line
-//	RETAINED/1   holds: Mutex.inside
-//	RELEASING/0  has left, or has lost the lock; Mutex.inside until its holder leaves
+//	RETAINED/1   holds: turns.inside
+//	RELEASING/0  has left, or has lost the lock; turns.inside until its holder leaves
 //
 // The turn learns from a round of the private lock, its host, what a holder is told:
 // of the grant, of other processes that wait, and of the loss.
 type turn struct {
 	own    promises // first: see promises.turn
-	mutex  *Mutex
+	turns  *turns   // of its Mutex
 	share  share
 	tenure tenure // the host's, with the number of the turn
 
-	prev, next *turn // in the line; protected by Mutex.mu
+	prev, next *turn // in the line; protected by turns.mu
 }
 
 // turn returns the turn that the share belongs to; nil if that is a round. A turn begins with
@@ -43,8 +43,8 @@ func (p *promises) turn() *turn {
 const _ = -unsafe.Offsetof(turn{}.own) // does not compile unless it is 0
 
 // newTurn returns a turn that waits, and is not in the line yet.
-func newTurn(x *Mutex) *turn {
-	t := &turn{mutex: x}
+func newTurn(x *turns) *turn {
+	t := &turn{turns: x}
 	t.share.lock = x.lock
 	t.share.made.Store(&t.own)
 	t.share.word.Apply(func(w state.Word) (state.Word, state.Effect) { return w.Arrive(false) })
@@ -54,7 +54,7 @@ func newTurn(x *Mutex) *turn {
 // left is called when the last handle of the turn's holder has been released: e is what
 // that did to the word.
 func (t *turn) left(e state.Effect) {
-	x := t.mutex
+	x := t.turns
 	switch e {
 	case state.Ended:
 		t.own.settleGrant() // the granter may be between its CAS and settling the future
@@ -86,7 +86,7 @@ func (t *turn) left(e state.Effect) {
 func (t *turn) ended(_ state.Word, err *Error) {
 	t.share.tellEnded(err)
 	t.own.released.Settle(struct{}{}, err)
-	x := t.mutex
+	x := t.turns
 	x.mu.Lock()
 	waited, holds, host := x.remove(t), x.inside == t, x.hold.share
 	x.mu.Unlock()
@@ -100,16 +100,16 @@ func (t *turn) ended(_ state.Word, err *Error) {
 
 // contentionAsked is called when the holder of the turn, which is inside, has called Contended.
 func (t *turn) contentionAsked() {
-	if host := t.mutex.host(); host != nil {
+	if host := t.turns.host(); host != nil {
 		host.contention()
 	}
 }
 
 // isInside reports whether the turn keeps others of its process out.
 func (t *turn) isInside() bool {
-	t.mutex.mu.Lock()
-	defer t.mutex.mu.Unlock()
-	return t.mutex.inside == t
+	t.turns.mu.Lock()
+	defer t.turns.mu.Unlock()
+	return t.turns.inside == t
 }
 
 // admitted is called when the turn has been granted the lock, by its host.
