@@ -85,34 +85,3 @@ func (l *Lock) errorAbout(op string, err error) *Error {
 	}
 	return e
 }
-
-// ask has this process, which holds the lock or is about to, answer the question
-// itself.
-func (l *own) ask(ctx context.Context, own Contender, question []byte) (Answer, error) {
-	m := l.m
-	held := m.holdingAt(own.Path)
-	if !m.calls(held, question) {
-		a := m.answerOf(held, question)
-		return a.answer(own), nil
-	}
-	from := own
-	from.Path, from.Token = "", 0
-	inside, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(m.box.ctx, cancel)
-	done := make(chan answered, 1)
-	m.spawn(func() {
-		defer cancel()
-		defer stop()
-		m.box.call(inside, held.question(from, question), func(reply []byte, failed string) {
-			a := m.holdingAt(own.Path).report()
-			a.Reply, a.Err = reply, failed
-			done <- a
-		})
-	})
-	select {
-	case a := <-done:
-		return a.answer(own), nil
-	case <-ctx.Done():
-		return Answer{}, &Error{Op: "ask", Name: (*Lock)(l).Name(), Err: fmt.Errorf("%w: Config.OnAsk of this process has not returned: %w", ErrNoAnswer, ctxerr.Of(ctx))}
-	}
-}

@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -128,6 +129,17 @@ func (g *group) await(ctx context.Context, op string) (Holds, error) {
 	err = g.error(op, err)
 	all.Release() // also what has been granted at this very moment
 	return nil, err
+}
+
+// lockNames names locks in an error.
+func lockNames(locks []*Lock) string {
+	var names []string
+	for _, l := range locks {
+		if l != nil {
+			names = append(names, l.Name())
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 // error wraps err with what is known about the lock that the group waits for.

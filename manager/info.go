@@ -232,3 +232,15 @@ func (l *Lock) Stats() Stats {
 		Foreign:     int(l.foreign.Load()),
 	}
 }
+
+// Stats returns the mutex's counters and its present state. Rounds and Grants count what
+// the process asked of ZooKeeper and got; Entries counts the turns of goroutines that
+// needed no request, because the process owned the lock. Stats does not block.
+func (x *Mutex) Stats() Stats {
+	s := x.lock.Stats()
+	s.Phase, s.Holders = x.State()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	s.Entries = x.entries
+	return s
+}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/holdfast-go/holdfast/internal/ctxerr"
 	"github.com/holdfast-go/holdfast/internal/queue"
@@ -113,17 +112,6 @@ func (m *Manager) together(locks []*Lock) (unique []*Lock, at []int, err error) 
 		at = append(at, j)
 	}
 	return unique, at, nil
-}
-
-// lockNames names locks in an error.
-func lockNames(locks []*Lock) string {
-	var names []string
-	for _, l := range locks {
-		if l != nil {
-			names = append(names, l.Name())
-		}
-	}
-	return strings.Join(names, ", ")
 }
 
 // heldAlready reenters the holds in ctx if it has one of each lock; it returns nil if it

@@ -280,18 +280,6 @@ func (x *Mutex) State() (state.Phase, int) {
 	return phase, n
 }
 
-// Stats returns the mutex's counters and its present state. Rounds and Grants count what
-// the process asked of ZooKeeper and got; Entries counts the turns of goroutines that
-// needed no request, because the process owned the lock. Stats does not block.
-func (x *Mutex) Stats() Stats {
-	s := x.lock.Stats()
-	s.Phase, s.Holders = x.State()
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	s.Entries = x.entries
-	return s
-}
-
 // Holder returns the contender that holds the lock, or nil if the lock is free. See
 // [Lock.Holder].
 func (x *Mutex) Holder(ctx context.Context) (*Contender, error) { return x.lock.Holder(ctx) }

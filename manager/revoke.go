@@ -153,28 +153,6 @@ func stillThere(ctx context.Context, all []*inquiry) error {
 	return ctxerr.Of(ctx)
 }
 
-// revokeOwn tells the holders of this process, without a request. It reports false if LockAll
-// is about to have the lock: then the mailbox tells it, as other processes'.
-func (q *inquiry) revokeOwn(c *Contender) (done bool) {
-	own := q.lock.m.holdingAt(c.Path)
-	switch {
-	case own.waits():
-		return false
-	case !own.holds():
-		q.settle(Answer{}) // it has just been given up
-		return true
-	}
-	from := *c
-	from.Path, from.Token = "", 0
-	t := own.round.io()
-	r := t.incumbent().revoke(Revocation{From: from, Reason: string(q.text), Until: q.until})
-	context.AfterFunc(q.ctx, func() { t.incumbent().revokerLeft(r) })
-	report := own.report()
-	a := report.answer(*c)
-	q.told.Store(&a)
-	return true
-}
-
 // revocable reports whether the contender called name uses Apache Curator and watches
 // for a revocation. Curator gives a revocable node empty data, and any other its
 // client's address.
