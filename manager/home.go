@@ -70,7 +70,7 @@ func (hm *home) furnish() *home {
 	return hm
 }
 
-// hold makes the Hold of a new holder of r, which has taken the home.
+// hold makes the Hold of a new holder of sh, which has taken the home.
 func (hm *home) hold(sh *share, gen uint64) Hold {
 	s := hm.slot
 	hm.slot = nil
@@ -88,10 +88,10 @@ func (hm *home) giveBack(s *slot, gen uint64) {
 	}
 }
 
-// enter makes the Hold of a new holder of r, a round of the lock, which this process owns. It
-// does not read from r, whose cache line another processor may have taken away since the
-// caller's swap.
-func (l *homes) enter(r *round) Hold {
+// enter makes the Hold of a new holder of sh, the share of a round by which this process owns
+// the lock. It does not read from sh, whose cache line another processor may have taken away
+// since the caller's swap.
+func (l *homes) enter(sh *share) Hold {
 	hm := l.near()
 	switch {
 	case hm == nil:
@@ -102,10 +102,10 @@ func (l *homes) enter(r *round) Hold {
 		hm = l.near()
 	}
 	if gen, ok := hm.word.Take(); ok {
-		return hm.hold(&r.share, gen)
+		return hm.hold(sh, gen)
 	}
 	hm.other.Add(1)
-	return newHold(&r.share)
+	return newHold(sh)
 }
 
 // near returns the home that the caller begins with; nil if there is none yet.

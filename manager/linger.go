@@ -186,7 +186,7 @@ func (l *Lock) acquireLingering(ctx context.Context, op string, r *round) Hold {
 			if !r.confirm(w) {
 				return l.acquireSlow(ctx, op)
 			}
-			return l.enter(r)
+			return l.enter(&r.share)
 		}
 	}
 }

@@ -149,7 +149,7 @@ func (l *Lock) acquire(ctx context.Context, op string) Hold {
 			return hm.hold(&r.share, gen)
 		}
 	}
-	return l.enter(r)
+	return l.enter(&r.share)
 }
 
 // acquireSlow is acquire for callers that reenter, wait or are refused.
@@ -262,7 +262,7 @@ func (l *Lock) entered(r *round) Hold {
 		r.io().incumbent().entered()
 		r.flags.Set(state.GrantTold)
 	}
-	return l.enter(r)
+	return l.enter(&r.share)
 }
 
 // Lock acquires the lock. It blocks until the lock is granted or ctx ends. If ctx
