@@ -134,9 +134,9 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// Of all ways in which four files can use each other, the order misses the best by one in a
-// few; without the moves of single files it does in 84.
-func TestOrderIsNearlyBest(t *testing.T) {
+// Of all ways in which four files can use each other, the order is the best there is; without
+// the changes by chance it misses that in a few, and without the moves of single files in 84.
+func TestOrderIsTheBestOfFew(t *testing.T) {
 	files := []string{"a", "b", "c", "d"}
 	var pairs []pair
 	var rows [][]string
@@ -153,7 +153,6 @@ func TestOrderIsNearlyBest(t *testing.T) {
 			rows = append(rows, row)
 		}
 	}
-	missed := 0
 	for n := range 1 << len(pairs) {
 		refs := references{}
 		for i, p := range pairs {
@@ -165,14 +164,11 @@ func TestOrderIsNearlyBest(t *testing.T) {
 		for _, row := range rows {
 			best = min(best, len(refs.back(row)))
 		}
-		switch back := len(refs.back(refs.order(files))); {
-		case back > best+1:
+		if back := len(refs.back(refs.order(files))); back > best {
 			t.Errorf("%v: %d back, but %d in the best order", refs, back, best)
-		case back > best:
-			missed++
 		}
 	}
-	if len(rows) != 24 || missed > 5 {
-		t.Errorf("the order is not the best of %d in %d cases, want at most 5", len(rows), missed)
+	if len(rows) != 24 {
+		t.Errorf("%d orders of four files", len(rows))
 	}
 }
