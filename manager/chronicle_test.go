@@ -170,8 +170,6 @@ func wrongInRound(events []Event) (wrong complaint) {
 		case EventEntered:
 			wrong.when(!granted || entered, "entered before the grant, or twice")
 			entered = true
-		case EventYielded:
-			wrong.when(!granted, "yielded before the grant")
 		case EventReleased, EventLost:
 			wrong.when(!granted, "it ends as if it had been granted")
 			wrong.when(e.Kind == EventLost && e.Err == nil, "a loss without a cause")
@@ -181,7 +179,8 @@ func wrongInRound(events []Event) (wrong complaint) {
 			over = true
 		case EventRevoked:
 		default:
-			wrong.when(true, "an event of the session")
+			wrong.when(e.Lock == "", "an event of the session")
+			wrong.when(!granted, "it comes before the grant")
 		}
 		wrong.when(!granted && (e.Token != 0 || e.Session != 0 || e.Held != 0), "it holds the lock before the grant")
 		last = e

@@ -56,28 +56,33 @@ const (
 	EventPaused
 )
 
+// eventKinds has what else there is to know of each kind.
+var eventKinds = [...]struct {
+	name   string
+	urgent bool // it is no part of the usual course of a round, and told at once: see feed
+}{
+	EventQueued:            {name: "queued"},
+	EventPlaced:            {name: "placed"},
+	EventGranted:           {name: "granted"},
+	EventEntered:           {name: "entered"},
+	EventYielded:           {name: "yielded"},
+	EventRevoked:           {name: "revoked", urgent: true},
+	EventReleased:          {name: "released"},
+	EventLost:              {name: "lost", urgent: true},
+	EventFailed:            {name: "failed", urgent: true},
+	EventSessionBegan:      {name: "session began", urgent: true},
+	EventConnectionLost:    {name: "connection lost", urgent: true},
+	EventConnectionResumed: {name: "connection resumed", urgent: true},
+	EventSessionOver:       {name: "session over", urgent: true},
+	EventPaused:            {name: "paused", urgent: true},
+}
+
 // String returns the kind in words: "queued", "session began", …
 func (k EventKind) String() string {
-	names := [...]string{
-		EventQueued:            "queued",
-		EventPlaced:            "placed",
-		EventGranted:           "granted",
-		EventEntered:           "entered",
-		EventYielded:           "yielded",
-		EventRevoked:           "revoked",
-		EventReleased:          "released",
-		EventLost:              "lost",
-		EventFailed:            "failed",
-		EventSessionBegan:      "session began",
-		EventConnectionLost:    "connection lost",
-		EventConnectionResumed: "connection resumed",
-		EventSessionOver:       "session over",
-		EventPaused:            "paused",
-	}
-	if k < EventQueued || int(k) >= len(names) {
+	if k < EventQueued || int(k) >= len(eventKinds) {
 		return "invalid event"
 	}
-	return names[k]
+	return eventKinds[k].name
 }
 
 // An Event is something that happened to a lock of this process or to its session:

@@ -472,8 +472,8 @@ func TestF279_ObserverDoesNotReturn(t *testing.T) {
 // grant. The grant is told first all the same, and once.
 func TestGrantIsToldFirst(t *testing.T) {
 	for kind, tell := range map[EventKind]func(f *feed, r *roundIO){
-		EventEntered: func(f *feed, r *roundIO) { f.entered(r) },
-		EventYielded: func(f *feed, r *roundIO) { f.yielded(r) },
+		EventEntered: func(f *feed, r *roundIO) { f.once(r, EventEntered) },
+		EventYielded: func(f *feed, r *roundIO) { f.once(r, EventYielded) },
 		EventLost:    func(f *feed, r *roundIO) { f.lost(r, errLeaseEnded) },
 	} {
 		t.Run(kind.String(), func(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 // To wake that goroutine and to call an observer takes longer than to queue an event, and
 // on a machine with few cores it takes them from the callers. So events gather for
 // eventDelay, and the goroutine wakes once for all of them. What an operator or the program
-// may have to act on is told at once, after the events that wait already: see urgent.
+// may have to act on is told at once, after the events that wait already: see eventKinds.
 //
 // A round's word is changed by one goroutine, and another may see the change and change
 // the word again before the first has told of it. So the order in which events are queued
@@ -55,16 +55,6 @@ const maxEvents = 4096
 // eventDelay is how long the first of the events that wait does so, if none is urgent.
 const eventDelay = 10 * time.Millisecond
 
-// urgent reports whether an event of this kind is told at once: it is not part of the
-// usual course of a round.
-func urgent(k EventKind) bool {
-	switch k {
-	case EventQueued, EventPlaced, EventGranted, EventEntered, EventYielded, EventReleased:
-		return false
-	}
-	return true
-}
-
 // A trace is what a feed knows about a round. The feed's mu protects it.
 type trace struct {
 	round   uint64
@@ -73,10 +63,9 @@ type trace struct {
 	granted int64  // when the round was granted, on the manager's clock; 0: not told yet
 	token   uint64
 	session int64
-	entered bool  // EventEntered was told
-	yielded bool  // EventYielded was told
-	lost    error // how the lock was lost while it was idle; else nil
-	over    bool  // the end of the round was told
+	told    [len(eventKinds)]bool // by once
+	lost    error                 // how the lock was lost while it was idle; else nil
+	over    bool                  // the end of the round was told
 }
 
 // newFeed returns the feed of m.
@@ -222,7 +211,7 @@ func (f *feed) pushLocked(e Event) {
 	f.events[(f.first+f.n)%len(f.events)] = e
 	f.n++
 	switch {
-	case urgent(e.Kind) || f.n == maxEvents/2: // before any has to be dropped
+	case eventKinds[e.Kind].urgent || f.n == maxEvents/2: // before any has to be dropped
 		f.tellNow()
 	case f.n == 1:
 		f.due.Reset(eventDelay)
@@ -314,26 +303,13 @@ func (f *feed) grantLocked(t *roundIO, tr *trace, at time.Time) {
 	f.noticeLocked(t, notice{kind: EventGranted, round: tr.round, grant: n.grant()})
 }
 
-// entered tells that a newcomer has entered the round, which was granted, if that was not
-// told yet.
-func (f *feed) entered(t *roundIO) {
+// once tells what has happened to the round, which was granted, if that was not told yet.
+func (f *feed) once(t *roundIO, kind EventKind) {
 	f.note(t, func(tr *trace, at time.Time) {
 		f.grantLocked(t, tr, at)
-		if !tr.entered {
-			tr.entered = true
-			f.pushLocked(f.event(t, tr, EventEntered, at))
-		}
-	})
-}
-
-// yielded tells that newcomers can no longer enter the round, which was granted, if that
-// was not told yet.
-func (f *feed) yielded(t *roundIO) {
-	f.note(t, func(tr *trace, at time.Time) {
-		f.grantLocked(t, tr, at)
-		if !tr.yielded {
-			tr.yielded = true
-			f.pushLocked(f.event(t, tr, EventYielded, at))
+		if !tr.told[kind] {
+			tr.told[kind] = true
+			f.pushLocked(f.event(t, tr, kind, at))
 		}
 	})
 }

@@ -41,7 +41,7 @@ func (r *round) closeGate() {
 	r.flags.Clear(state.GateOpening)
 	if old := r.flags.Set(state.GateClosed); !old.Has(state.GateClosed) {
 		if f := r.lock.m.feed; f.hears(r.lock) {
-			f.yielded(r.io())
+			f.once(r.io(), EventYielded)
 		}
 	}
 	r.endIdle()

@@ -294,7 +294,7 @@ func (s *share) endIdle() bool {
 	}
 	//holdfast:reached linger: ended while idle
 	t := s.promises().io
-	s.lock.m.feed.yielded(t)
+	s.lock.m.feed.once(t, EventYielded)
 	t.endedIdle()
 	return true
 }

@@ -89,7 +89,7 @@ func (t *incumbent) firstLook(d time.Duration) bool {
 // perhaps for some others at that time.
 func (t *incumbent) entered() {
 	m := t.round.lock.m
-	m.feed.entered(t.io)
+	m.feed.once(t.io, EventEntered)
 	if m.cfg.Tenure >= 0 && t.events.Raise(state.FirstLookAsked) {
 		t.lookBehindAfter(m.firstLook())
 	}

@@ -76,14 +76,10 @@ func New(provider trace.TracerProvider) *Spans {
 // should export in batches.
 func (s *Spans) Observe(e manager.Event) {
 	switch e.Kind {
-	case manager.EventQueued:
-		s.note(s.at(wait, e), e, nil)
 	case manager.EventPlaced:
 		s.note(s.at(wait, e), e, placedAttributes)
 	case manager.EventGranted:
 		s.grant(s.at(wait, e), e, e.Time)
-	case manager.EventEntered, manager.EventYielded:
-		s.note(s.at(hold, e), e, nil)
 	case manager.EventRevoked:
 		s.note(s.at(hold, e), e, revokedAttributes)
 	case manager.EventReleased:
@@ -96,6 +92,14 @@ func (s *Spans) Observe(e manager.Event) {
 		s.fail(s.at(hold, e), e)
 	case manager.EventFailed:
 		s.fail(s.at(wait, e), e)
+	default:
+		switch {
+		case e.Lock == "": // of the session, which has no span
+		case e.Token == 0:
+			s.note(s.at(wait, e), e, nil)
+		default:
+			s.note(s.at(hold, e), e, nil)
+		}
 	}
 }
 
