@@ -196,7 +196,7 @@ func (h holdfast) expire(ctx context.Context, j work.Job) (r work.Result, err er
 	}
 	r.Extra[queueAllSeconds] = time.Since(began).Seconds()
 
-	if err := meter.expire(ctx, j.Server); err != nil {
+	if err := meter.expire(ctx, j.Server, s.m.Access().Session().Ticket()); err != nil {
 		return r, err
 	}
 	began = time.Now()

@@ -10,15 +10,13 @@ type frames struct {
 	// each gets the beginning of each frame but the first, which is the handshake and has
 	// another format. It must not keep it.
 	each func(frame []byte)
-	// first gets the beginning of the first frame. It may be nil.
-	first func(frame []byte)
 
 	began []byte // the beginning of the present frame, its length first
 	left  int    // bytes of it that are still to come
 	later bool   // it is not the first one
 }
 
-// beginning is how much of a frame is passed on: more than a handshake has.
+// beginning is how much of a frame is passed on at most: the numbers that say what it is come first.
 const beginning = 128
 
 func (f *frames) Write(p []byte) (int, error) {
@@ -42,8 +40,6 @@ func (f *frames) Write(p []byte) (int, error) {
 		}
 		if f.later {
 			f.each(f.began[4:])
-		} else if f.first != nil {
-			f.first(f.began[4:])
 		}
 		f.began, f.later = f.began[:0], true
 	}

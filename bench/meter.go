@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/jute"
+	"github.com/holdfast-go/holdfast/zkio"
 )
 
 // A meter is a dialer that counts what one session sends, at next to no cost. It can
@@ -26,12 +26,7 @@ type meter struct {
 	// dialing is held by dial and by expire, which keeps the client from resuming the
 	// session meanwhile: the server closes its connection then.
 	dialing sync.Mutex
-
-	mu   sync.Mutex // protects the fields below, which are of the latest connection
-	conn net.Conn
-	// What a client needs to resume its session.
-	id       int64
-	password []byte
+	conn    atomic.Pointer[meteredConn] // the latest
 }
 
 func (m *meter) dial(ctx context.Context, network, address string) (net.Conn, error) {
@@ -42,46 +37,21 @@ func (m *meter) dial(ctx context.Context, network, address string) (net.Conn, er
 	if err != nil {
 		return nil, err
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.conn = conn
-	return &meteredConn{
-		Conn:     conn,
-		sent:     frames{each: func([]byte) { m.requests.Add(1) }},
-		received: frames{each: func([]byte) {}, first: m.greeted},
-	}, nil
-}
-
-// greeted takes the server's answer to a client's connect request.
-func (m *meter) greeted(frame []byte) {
-	r := jute.NewReader(frame)
-	_, _ = r.Int32(), r.Int32() // version and timeout
-	id, password := r.Int64(), bytes.Clone(r.Buffer())
-	if r.Err() != nil || id == 0 { // 0: the session is over
-		return
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.id, m.password = id, password
+	c := &meteredConn{Conn: conn, sent: frames{each: func([]byte) { m.requests.Add(1) }}}
+	m.conn.Store(c)
+	return c, nil
 }
 
 // cut closes the connection.
-func (m *meter) cut() {
-	m.mu.Lock()
-	conn := m.conn
-	m.mu.Unlock()
-	_ = conn.Close()
-}
+func (m *meter) cut() { _ = m.conn.Load().Close() }
 
 // expire has the server at addr end the session, as it does when it has not heard of
 // it: expire resumes the session on a connection of its own and closes it there. It
-// returns when the server has done so.
-func (m *meter) expire(ctx context.Context, addr string) error {
+// returns when the server has done so. zkio.CloseSession would also have it list the
+// nodes of the session first, of which there are 100,000.
+func (m *meter) expire(ctx context.Context, addr string, t zkio.Ticket) error {
 	m.dialing.Lock()
 	defer m.dialing.Unlock()
-	m.mu.Lock()
-	id, password := m.id, m.password
-	m.mu.Unlock()
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
@@ -92,20 +62,20 @@ func (m *meter) expire(ctx context.Context, addr string) error {
 	hello := jute.AppendInt32(make([]byte, 4), 0)               // version
 	hello = jute.AppendInt64(hello, 0)                          // last zxid
 	hello = jute.AppendInt32(hello, int32(10*time.Second/time.Millisecond))
-	hello = jute.AppendInt64(hello, id)
-	hello = jute.AppendBuffer(hello, password)
+	hello = jute.AppendInt64(hello, t.ID)
+	hello = jute.AppendBuffer(hello, t.Password)
 	hello = jute.AppendBool(hello, false) // read-only
 	answer, err := exchange(conn, hello)
 	if err != nil {
-		return fmt.Errorf("resume the session %#x: %w", id, err)
+		return fmt.Errorf("resume the session %#x: %w", t.ID, err)
 	}
 	r := jute.NewReader(answer)
 	if _, timeout := r.Int32(), r.Int32(); timeout <= 0 {
-		return fmt.Errorf("the session %#x is over already", id)
+		return fmt.Errorf("the session %#x is over already", t.ID)
 	}
 	closing := jute.AppendInt32(jute.AppendInt32(make([]byte, 4), 1), jute.OpClose)
 	if _, err := exchange(conn, closing); err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("close the session %#x: %w", id, err)
+		return fmt.Errorf("close the session %#x: %w", t.ID, err)
 	}
 	return nil
 }
@@ -124,22 +94,14 @@ func exchange(conn net.Conn, request []byte) ([]byte, error) {
 	return answer, err
 }
 
-// A meteredConn is a connection of a meter. One goroutine at a time writes, and one reads.
+// A meteredConn is a connection of a meter. One goroutine at a time writes.
 type meteredConn struct {
 	net.Conn
-	sent, received frames
+	sent frames
 }
 
 func (c *meteredConn) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 	_, _ = c.sent.Write(p[:n])
-	return n, err
-}
-
-func (c *meteredConn) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	if !c.received.later {
-		_, _ = c.received.Write(p[:n])
-	}
 	return n, err
 }
