@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -367,7 +366,7 @@ func TestNoEntries(t *testing.T) {
 	} {
 		s := &suite{
 			report:   &report{Refused: make(map[string]string), measured: newMeasured()},
-			programs: map[string]*program{ours: {in: nopCloser{io.Discard}, out: bufio.NewReader(strings.NewReader(test.answers))}},
+			programs: map[string]*program{ours: {in: nopCloser{io.Discard}, out: json.NewDecoder(strings.NewReader(test.answers))}},
 			log:      io.Discard,
 		}
 		s.measureOne(t.Context(), 0, scenario{id: "a", job: work.Job{Work: work.Contend}}, ours)

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,7 +24,7 @@ type program struct {
 
 	cmd *exec.Cmd
 	in  io.WriteCloser
-	out *bufio.Reader
+	out *json.Decoder
 }
 
 // newProgram returns a subject that is not started yet. The end of ctx kills it.
@@ -45,7 +44,7 @@ func (p *program) begin() error {
 	if err != nil {
 		return err
 	}
-	p.out = bufio.NewReader(out)
+	p.out = json.NewDecoder(out)
 	if err := p.cmd.Start(); err != nil {
 		return fmt.Errorf("start the subject %s: %w", p.name, err)
 	}
@@ -62,17 +61,12 @@ func (p *program) do(j work.Job) (work.Result, error) {
 	if j.Server == "" {
 		j.Server = p.server
 	}
-	line, err := json.Marshal(j)
-	if err != nil {
-		return work.Result{}, err
-	}
 	limit := time.AfterFunc(j.Limit()+work.Grace, func() { _ = p.cmd.Process.Kill() })
 	defer limit.Stop()
 	var r work.Result
-	if _, err = p.in.Write(append(line, '\n')); err == nil {
-		if line, err = p.out.ReadBytes('\n'); err == nil {
-			err = json.Unmarshal(line, &r)
-		}
+	err := json.NewEncoder(p.in).Encode(j)
+	if err == nil {
+		err = p.out.Decode(&r)
 	}
 	switch {
 	case err != nil:

@@ -3,7 +3,6 @@
 package work
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -70,21 +69,19 @@ var ErrUnsupported = errors.New("not supported")
 // Serve reads jobs from in, does them, and writes the results to out, until the end
 // of in.
 func Serve(ctx context.Context, s Subject, in io.Reader, out io.Writer) error {
-	lines := bufio.NewScanner(in)
-	for lines.Scan() {
+	jobs, results := json.NewDecoder(in), json.NewEncoder(out)
+	for {
 		var j Job
-		if err := json.Unmarshal(lines.Bytes(), &j); err != nil {
-			return fmt.Errorf("job %q: %w", lines.Text(), err)
+		switch err := jobs.Decode(&j); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return fmt.Errorf("read a job: %w", err)
 		}
-		text, err := json.Marshal(Do(ctx, s, j))
-		if err != nil {
-			return err
-		}
-		if _, err := out.Write(append(text, '\n')); err != nil {
+		if err := results.Encode(Do(ctx, s, j)); err != nil {
 			return err
 		}
 	}
-	return lines.Err()
 }
 
 // loops has the kinds of work that every subject does by its sessions.
