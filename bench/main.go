@@ -124,14 +124,11 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	} else if *out == "" {
 		*out = filepath.Join(root, "bench")
 	}
-	var ends []scenario
-	all := slices.Concat(scenarios(), draining(), network(), bulk(rest))
-	if parts != nil {
-		all = append(all, watching()...) // these take minutes: on request only
-		ends = only(takeovers(), parts)
+	all := slices.Concat(scenarios(), draining(), network(), bulk(rest), counted())
+	if parts != nil { // these take minutes: on request only
+		all = only(slices.Concat(all, watching(), takeovers()), parts)
 	}
-	scenarios, tap := only(all, parts), only(counted(), parts)
-	if len(scenarios)+len(tap)+len(ends) == 0 {
+	if len(all) == 0 {
 		return fmt.Errorf("no scenario has %q in its name: see -help", *some)
 	}
 
@@ -140,23 +137,17 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 		report: &report{
 			Began: began, Versions: make(map[string]string), Missing: make(map[string]string), Refused: make(map[string]string), Rounds: *rounds,
 			Machine:  fmt.Sprintf("%d CPUs, %s/%s, %s", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version()),
-			measured: newMeasured(), scenarios: slices.Concat(scenarios, tap, ends),
+			measured: newMeasured(), scenarios: all,
 		},
-		programs: make(map[string]*program), places: make(map[string]string),
+		root: root, programs: make(map[string]*program), places: make(map[string]string),
 		warmup: int(measure.Milliseconds() / 3), measure: int(measure.Milliseconds()),
 		log: stderr,
 	}
 	defer s.stop()
-	if err := s.start(ctx, root); err != nil {
+	if err := s.start(ctx); err != nil {
 		return err
 	}
-	if err := s.run(ctx, scenarios); err != nil {
-		return err
-	}
-	if err := s.count(ctx, tap); err != nil {
-		return err
-	}
-	if err := s.takeOver(ctx, root, ends); err != nil {
+	if err := s.run(ctx); err != nil {
 		return err
 	}
 	s.Targets, s.report.figures = s.targets(), s.measured.figures()

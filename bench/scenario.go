@@ -65,6 +65,8 @@ type scenario struct {
 	at       string // the place of its server, if not the subject's own
 	// before, if not nil, prepares the job and returns a function that tidies up.
 	before func(context.Context, work.Job) (after func(), err error)
+	// by, if not nil, measures a subject otherwise than by one job, and records if that failed.
+	by func(context.Context, *suite, *program, scenario) (r work.Result, ok bool)
 }
 
 // The ids of the scenarios that targets and figures refer to.
@@ -191,6 +193,7 @@ func counted() (all []scenario) {
 		all = append(all, scenario{
 			id: requests(n), what: fmt.Sprintf("requests per grant when %d processes take and release one lock", n),
 			job: contend(n, 1), subjects: slices.Concat([]string{limitRelay, ours}, onZooKeeper, []string{naive}),
+			rounds: 1, cold: true, by: byCounting,
 		})
 	}
 	return all

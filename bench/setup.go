@@ -39,7 +39,7 @@ var placeOf = map[string]place{
 
 // start starts the servers, relays and subjects that the scenarios need. It records what is
 // not installed, and requires only ZooKeeper. What it has started even on error, stop stops.
-func (s *suite) start(ctx context.Context, root string) error {
+func (s *suite) start(ctx context.Context) error {
 	needed, kinds := make(map[string]bool), map[string]bool{start.ZooKeeper: true}
 	for _, sc := range s.scenarios {
 		kinds[placeOf[sc.at].kind] = true
@@ -89,7 +89,7 @@ func (s *suite) start(ctx context.Context, root string) error {
 		var argv []string
 		if err == nil {
 			fmt.Fprintf(s.log, "building %s\n", peer.Name)
-			argv, err = peer.Command(ctx, root)
+			argv, err = peer.Command(ctx, s.root)
 		}
 		if errors.Is(err, start.ErrNotInstalled) {
 			s.Missing[peer.Name] = err.Error()

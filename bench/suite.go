@@ -16,6 +16,7 @@ import (
 type suite struct {
 	*report
 
+	root      string // of Holdfast's repository
 	programs  map[string]*program
 	places    map[string]string // addresses
 	zooKeeper string            // the address of the subjects' own server
@@ -28,10 +29,11 @@ type suite struct {
 	failed []error // of jobs; see also Failed
 }
 
-// fail records that a job failed.
-func (s *suite) fail(sc scenario, err error) {
+// fail records that a job failed, and returns false.
+func (s *suite) fail(sc scenario, err error) bool {
 	err = fmt.Errorf("%s: %w", sc.id, err)
 	s.failed, s.Failed = append(s.failed, err), append(s.Failed, err.Error())
+	return false
 }
 
 // warmingUp is the round whose results are dropped.
@@ -41,50 +43,35 @@ const warmingUp = -1
 // all subjects, one after the other, in an order that rotates from round to round.
 // So whatever else happens on the machine affects all subjects, and figures that
 // are compared were measured within seconds of each other.
-func (s *suite) run(ctx context.Context, scenarios []scenario) error {
+func (s *suite) run(ctx context.Context) error {
 	for round := warmingUp; round < s.Rounds; round++ {
-		for _, sc := range scenarios {
+		for _, sc := range s.scenarios {
 			if (sc.setup || sc.cold) && round == warmingUp || sc.rounds > 0 && round >= sc.rounds {
 				continue
 			}
 			for i := range sc.subjects {
-				subject := sc.subjects[(i+round+1)%len(sc.subjects)]
 				if err := ctx.Err(); err != nil {
 					return err
 				}
-				s.measureOne(ctx, round, sc, subject)
+				s.measureOne(ctx, round, sc, sc.subjects[(i+round+1)%len(sc.subjects)])
 			}
 		}
 	}
 	return nil
 }
 
-// measureOne has a subject do a scenario's job once.
+// measureOne measures a subject in a scenario once.
 func (s *suite) measureOne(ctx context.Context, round int, sc scenario, subject string) {
 	p := s.programs[subject]
 	if p == nil || s.Refused[sc.id+" "+subject] != "" {
 		return
 	}
-	j := s.job(sc)
-	if round == warmingUp {
-		j.MeasureMillis /= 2
-	}
-	if sc.before != nil {
-		after, err := sc.before(ctx, j)
-		if err != nil {
-			s.fail(sc, err)
-			return
-		}
-		defer after()
-	}
-	r, ok := s.do(p, sc, j)
-	for tries := 1; ok && round != warmingUp && r.Entries == 0 && r.Extra == nil; tries++ {
-		// Something else kept the machine busy throughout.
-		if tries == 3 {
-			s.fail(sc, fmt.Errorf("%s took no lock while it was measured, %d times", subject, tries))
-			return
-		}
-		r, ok = s.do(p, sc, s.job(sc))
+	var r work.Result
+	var ok bool
+	if sc.by != nil {
+		r, ok = sc.by(ctx, s, p, sc)
+	} else {
+		r, ok = s.byOneJob(ctx, round, p, sc)
 	}
 	if !ok || round == warmingUp {
 		return
@@ -95,6 +82,30 @@ func (s *suite) measureOne(ctx context.Context, round int, sc scenario, subject 
 		what = fmt.Sprint(r.Extra)
 	}
 	fmt.Fprintf(s.log, "round %d of %d  %-36s %-16s %s\n", round+1, s.Rounds, sc.id, subject, what)
+}
+
+// byOneJob has a program do a scenario's job once.
+func (s *suite) byOneJob(ctx context.Context, round int, p *program, sc scenario) (work.Result, bool) {
+	j := s.job(sc)
+	if round == warmingUp {
+		j.MeasureMillis /= 2
+	}
+	if sc.before != nil {
+		after, err := sc.before(ctx, j)
+		if err != nil {
+			return work.Result{}, s.fail(sc, err)
+		}
+		defer after()
+	}
+	r, ok := s.do(p, sc, j)
+	for tries := 1; ok && round != warmingUp && r.Entries == 0 && r.Extra == nil; tries++ {
+		// Something else kept the machine busy throughout.
+		if tries == 3 {
+			return r, s.fail(sc, fmt.Errorf("%s took no lock while it was measured, %d times", p.name, tries))
+		}
+		r, ok = s.do(p, sc, s.job(sc))
+	}
+	return r, ok
 }
 
 // job returns a scenario's job, with a new directory.
@@ -121,10 +132,9 @@ func (s *suite) do(p *program, sc scenario, j work.Job) (work.Result, bool) {
 	r, err := p.do(j)
 	switch {
 	case err != nil:
-		s.fail(sc, err)
 		fmt.Fprintf(s.log, "%-50s %-16s FAILED: %v\n", sc.id, p.name, err)
 		s.Refused[sc.id+" "+p.name] = "it failed"
-		return r, false
+		return r, s.fail(sc, err)
 	case r.Unsupported != "":
 		s.Refused[sc.id+" "+p.name] = r.Unsupported
 		fmt.Fprintf(s.log, "%-50s %-16s %s\n", sc.id, p.name, r.Unsupported)
@@ -133,58 +143,37 @@ func (s *suite) do(p *program, sc scenario, j work.Job) (work.Result, bool) {
 	return r, true
 }
 
-// count counts requests per grant. It does each job twice, for a shorter and for a
-// longer time, and takes the difference, which excludes the requests with which
+// byCounting counts a subject's requests per grant. It does the job twice, for a shorter
+// and for a longer time, and takes the difference, which excludes the requests with which
 // sessions begin and end.
-func (s *suite) count(ctx context.Context, scenarios []scenario) error {
-	for _, sc := range scenarios {
-		for _, subject := range sc.subjects {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			p := s.programs[subject]
-			if p == nil {
-				continue
-			}
-			if err := s.countOne(p, sc); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func (s *suite) countOne(p *program, sc scenario) error {
+func byCounting(_ context.Context, s *suite, p *program, sc scenario) (r work.Result, ok bool) {
 	var grants [2]float64
 	var seen [2]map[string]float64
 	for i, millis := range []int{s.measure / 3, 3 * s.measure / 2} {
 		t, err := tapped(s.zooKeeper)
 		if err != nil {
-			return err
+			return r, s.fail(sc, err)
 		}
 		j := s.job(sc)
 		j.Server, j.WarmupMillis, j.MeasureMillis = t.addr(), 0, millis
 		r, ok := s.do(p, sc, j)
 		t.close()
 		if !ok {
-			return nil
+			return r, false
 		}
 		grants[i], seen[i] = float64(max(r.Total, r.Entries)), t.counted()
 	}
 	n := grants[1] - grants[0]
-	r := work.Result{Total: int64(n), Extra: make(map[string]float64)}
+	r = work.Result{Total: int64(n), Extra: make(map[string]float64)}
 	for what := range seen[0] {
 		r.Extra[what] = (seen[1][what] - seen[0][what]) / n
 	}
-	s.add(sc.id, p.name, r)
-	fmt.Fprintf(s.log, "counted       %-36s %-16s %v\n", sc.id, p.name, r.Extra)
-	return nil
+	return r, true
 }
 
-// only returns the scenarios with one of the parts in their ids, or all of them if
-// there are no parts.
+// only returns the scenarios with one of the parts in their ids.
 func only(scenarios []scenario, parts []string) []scenario {
 	return slices.DeleteFunc(scenarios, func(sc scenario) bool {
-		return parts != nil && !slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(sc.id, part) })
+		return !slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(sc.id, part) })
 	})
 }

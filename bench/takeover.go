@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/bench/internal/work"
@@ -59,67 +60,51 @@ func (d death) what() string {
 	return fmt.Sprintf("%s, which holds %s, %d times: until another process has them all, on an ensemble of three (etcd: one server); session timeout 10 s", d.title(), figures.Count(d.locks, "lock"), d.times)
 }
 
-// takeovers returns the scenarios of the deaths, which suite.takeOver measures.
+// takeovers returns the scenarios of the deaths. All deaths of a kind are one result.
 func takeovers() (all []scenario) {
-	byID := make(map[string]int)
 	for _, d := range deaths {
-		i, known := byID[d.id()]
-		if !known {
-			i, byID[d.id()] = len(all), len(all)
-			all = append(all, scenario{id: d.id(), what: d.what(), at: ensemble})
+		i := slices.IndexFunc(all, func(sc scenario) bool { return sc.id == d.id() })
+		if i < 0 {
+			i = len(all)
+			all = append(all, scenario{id: d.id(), what: d.what(), at: ensemble, rounds: 1, cold: true, by: byDeaths})
 		}
 		all[i].subjects = append(all[i].subjects, d.subject)
 	}
 	return all
 }
 
-// takeOver measures the deaths of these scenarios. All deaths of a kind are one result.
-func (s *suite) takeOver(ctx context.Context, root string, scenarios []scenario) error {
-	measured := make(map[string]bool)
-	for _, sc := range scenarios {
-		measured[sc.id] = true
+// byDeaths measures the deaths of holders of a subject.
+func byDeaths(ctx context.Context, s *suite, p *program, sc scenario) (r work.Result, ok bool) {
+	d := deaths[slices.IndexFunc(deaths, func(d death) bool { return d.id() == sc.id && d.subject == p.name })]
+	command := ""
+	switch d.how {
+	case underRun:
+		var err error
+		if command, err = buildCommand(ctx, s.root); err != nil {
+			return r, s.fail(sc, err)
+		}
+	case work.ByOOM:
+		g, err := newMemoryGroup("holdfast-bench-probe")
+		if err != nil {
+			fmt.Fprintf(s.log, "%s: not measured: %v\n", sc.id, err)
+			return r, false
+		}
+		g.remove()
 	}
-	for _, d := range deaths {
-		p := s.programs[d.subject]
-		if p == nil || !measured[d.id()] {
-			continue
+	r.Allocs = -1
+	for i := range d.times {
+		one, err := s.dieOnce(ctx, command, p, d)
+		if err != nil {
+			fmt.Fprintf(s.log, "%-50s %-16s FAILED: %v\n", sc.id, d.subject, err)
+			s.fail(sc, err)
+			break
 		}
-		command := ""
-		if d.how == underRun {
-			var err error
-			if command, err = buildCommand(ctx, root); err != nil {
-				return err
-			}
-		}
-		if d.how == work.ByOOM {
-			g, err := newMemoryGroup("holdfast-bench-probe")
-			if err != nil {
-				fmt.Fprintf(s.log, "%s: not measured: %v\n", d.id(), err)
-				continue
-			}
-			g.remove()
-		}
-		r := work.Result{Allocs: -1}
-		for i := range d.times {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			one, err := s.dieOnce(ctx, command, p, d)
-			if err != nil {
-				s.fail(scenario{id: d.id()}, err)
-				fmt.Fprintf(s.log, "%-50s %-16s FAILED: %v\n", d.id(), d.subject, err)
-				break
-			}
-			r.Entries, r.Seconds, r.Waits = r.Entries+1, r.Seconds+one.Seconds, append(r.Waits, one.Waits...)
-			if (i+1)%25 == 0 || i+1 == d.times {
-				fmt.Fprintf(s.log, "%d of %d  %-36s %-16s p50 %.1f ms, p99 %.1f ms\n", i+1, d.times, d.id(), d.subject, wait(.5)(r)/1e3, wait(.99)(r)/1e3)
-			}
-		}
-		if len(r.Waits) > 0 {
-			s.add(d.id(), d.subject, r)
+		r.Entries, r.Seconds, r.Waits = r.Entries+1, r.Seconds+one.Seconds, append(r.Waits, one.Waits...)
+		if (i+1)%25 == 0 || i+1 == d.times {
+			fmt.Fprintf(s.log, "%d of %d  %-36s %-16s p50 %.1f ms, p99 %.1f ms\n", i+1, d.times, sc.id, d.subject, wait(.5)(r)/1e3, wait(.99)(r)/1e3)
 		}
 	}
-	return nil
+	return r, len(r.Waits) > 0
 }
 
 // dieOnce starts a holder, and has another process wait for its locks and end it. command is the path of
