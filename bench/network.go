@@ -23,17 +23,17 @@ const (
 	farSolo = "network/uncontended"
 )
 
-func farID(place, id string) string {
-	if place == farForced {
+func farID(at place, id string) string {
+	if at == farForced {
 		return "network/forceSync/" + id
 	}
 	return "network/" + id
 }
 
-func farHandOver(place string, sessions int) string { return farID(place, handOver(sessions)) }
+func farHandOver(at place, sessions int) string { return farID(at, handOver(sessions)) }
 
-func farLine(place string, waiting int) string {
-	return farID(place, fmt.Sprintf("line/waiting=%d", waiting))
+func farLine(at place, waiting int) string {
+	return farID(at, fmt.Sprintf("line/waiting=%d", waiting))
 }
 
 // The subjects that hand a lock over in the network scenarios.
@@ -52,7 +52,8 @@ func network() []scenario {
 		},
 	}
 	for _, p := range []struct {
-		place, where      string
+		at                place
+		where             string
 		contenders, lines []int // lines are those that wait behind the holder
 		subjects          []string
 	}{
@@ -61,13 +62,13 @@ func network() []scenario {
 	} {
 		for _, n := range p.contenders {
 			all = append(all, scenario{
-				id: farHandOver(p.place, n), at: p.place, what: fmt.Sprintf("%d processes with one goroutine or thread each take and release one lock, %s", n, p.where),
+				id: farHandOver(p.at, n), at: p.at, what: fmt.Sprintf("%d processes with one goroutine or thread each take and release one lock, %s", n, p.where),
 				job: contend(n, 1), subjects: p.subjects,
 			})
 		}
 		for _, n := range p.lines {
 			all = append(all, scenario{
-				id: farLine(p.place, n), at: p.place, what: fmt.Sprintf("from Unlock to the next grant, with %d in line that hold the lock once for 10 ms, %s", n, p.where),
+				id: farLine(p.at, n), at: p.at, what: fmt.Sprintf("from Unlock to the next grant, with %d in line that hold the lock once for 10 ms, %s", n, p.where),
 				job:      work.Job{Work: work.Line, Sessions: n + 1, Workers: 1, Locks: 1, HoldMicros: 10_000, QueueMillis: 80},
 				subjects: slices.Concat([]string{oursUnlock}, onZooKeeper),
 			})

@@ -58,11 +58,11 @@ type scenario struct {
 	what     string
 	job      work.Job
 	subjects []string
-	rounds   int    // number of rounds, if not 0
-	short    bool   // of microseconds, not of milliseconds: it is measured for half the time
-	setup    bool   // takes long to set up: it gets a longer warm-up, and no warm-up round
-	cold     bool   // gets no warm-up round
-	at       string // the place of its server, if not the subject's own
+	rounds   int  // number of rounds, if not 0
+	short    bool // of microseconds, not of milliseconds: it is measured for half the time
+	setup    bool // takes long to set up: it gets a longer warm-up, and no warm-up round
+	cold     bool // gets no warm-up round
+	at       place
 	// before, if not nil, prepares the job and returns a function that tidies up.
 	before func(context.Context, work.Job) (after func(), err error)
 	// by, if not nil, measures a subject otherwise than by one job, and records if that failed.

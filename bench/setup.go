@@ -14,35 +14,26 @@ import (
 	"github.com/holdfast-go/holdfast/bench/internal/start"
 )
 
-// A place is where a scenario has its server, if that is not the subject's own.
+// A place is where a scenario has its server. The zero place is the subject's own server.
 type place struct {
 	kind  string        // of the server
 	delay time.Duration // between it and its clients, in each direction
 }
 
-// The names of the places.
-const (
-	far       = "far"
-	farForced = "far-forced" // with a server that forces its log to disk
-	near      = "near"       // the same, without a delay
-	large     = "large"      // with a server that has memory for the bulk scenarios
-	ensemble  = "ensemble"   // of three servers
+var (
+	far       = place{start.ZooKeeper, oneWay}
+	farForced = place{start.ZooKeeperForced, oneWay} // whose server forces its log to disk
+	near      = place{start.ZooKeeper, 0}            // the server of far, without a delay
+	large     = place{start.ZooKeeperLarge, 0}       // whose server has memory for the bulk scenarios
+	ensemble  = place{start.ZooKeeperEnsemble, 0}    // of three servers
 )
-
-var placeOf = map[string]place{
-	far:       {start.ZooKeeper, oneWay},
-	farForced: {start.ZooKeeperForced, oneWay},
-	near:      {start.ZooKeeper, 0},
-	large:     {start.ZooKeeperLarge, 0},
-	ensemble:  {start.ZooKeeperEnsemble, 0},
-}
 
 // start starts the servers, relays and subjects that the scenarios need. It records what is
 // not installed, and requires only ZooKeeper. What it has started even on error, stop stops.
 func (s *suite) start(ctx context.Context) error {
 	needed, kinds := make(map[string]bool), map[string]bool{start.ZooKeeper: true}
 	for _, sc := range s.scenarios {
-		kinds[placeOf[sc.at].kind] = true
+		kinds[sc.at.kind] = true
 		for _, subject := range sc.subjects {
 			needed[subject] = true
 		}
@@ -120,21 +111,20 @@ func (s *suite) startProgram(ctx context.Context, name, server string, argv []st
 // relays for them.
 func (s *suite) openPlaces(servers map[string]string) error {
 	for _, sc := range s.scenarios {
-		at, ok := placeOf[sc.at]
 		switch {
-		case !ok || s.places[sc.at] != "":
+		case sc.at == place{} || s.places[sc.at] != "":
 			continue
-		case at.delay == 0:
-			s.places[sc.at] = servers[at.kind]
+		case sc.at.delay == 0:
+			s.places[sc.at] = servers[sc.at.kind]
 			continue
 		}
-		relay, err := delay.Start(servers[at.kind], at.delay)
+		relay, err := delay.Start(servers[sc.at.kind], sc.at.delay)
 		if err != nil {
 			return err
 		}
 		s.stops = append(s.stops, relay.Close)
 		s.places[sc.at] = relay.Addr()
-		fmt.Fprintf(s.log, "relay with %v in each direction, of which it takes %v itself\n", at.delay, relay.Own().Round(time.Microsecond))
+		fmt.Fprintf(s.log, "relay with %v in each direction, of which it takes %v itself\n", sc.at.delay, relay.Own().Round(time.Microsecond))
 	}
 	return nil
 }

@@ -18,9 +18,9 @@ type suite struct {
 
 	root      string // of Holdfast's repository
 	programs  map[string]*program
-	places    map[string]string // addresses
-	zooKeeper string            // the address of the subjects' own server
-	stops     []func()          // stop what has been started
+	places    map[place]string // addresses
+	zooKeeper string           // the address of the subjects' own server
+	stops     []func()         // stop what has been started
 
 	warmup, measure int // milliseconds
 	log             io.Writer

@@ -26,7 +26,7 @@ func TestTakeover(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer next.end()
-	s := &suite{report: &report{measured: newMeasured()}, places: map[string]string{ensemble: addr}, log: io.Discard}
+	s := &suite{report: &report{measured: newMeasured()}, places: map[place]string{ensemble: addr}, log: io.Discard}
 	ways := []string{work.ByKill, work.ByGroup, work.ByPanic, work.ByExit}
 	if g, err := newMemoryGroup("holdfast-bench-test"); err == nil {
 		g.remove()

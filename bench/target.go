@@ -133,16 +133,16 @@ func (m *measured) targets() (all targets) {
 
 	bound("one read at RTT 2 ms", "round trips", 0, farTrip, limitTrip, perTrip)
 	// Bounds in round trips, and multiples of the best peer's rate or time.
-	farHandOvers := func(place, disk string, n int, trips, ahead float64) {
-		id := farHandOver(place, n)
+	farHandOvers := func(at place, disk string, n int, trips, ahead float64) {
+		id := farHandOver(at, n)
 		for _, by := range []struct{ subject, name string }{{ours, "Release"}, {oursUnlock, "Unlock"}} {
 			what := fmt.Sprintf("hand-over between %d processes at RTT 2 ms%s, %s", n, disk, by.name)
 			bound(what, "round trips", trips, id, by.subject, perTrip)
 			rates(what, id, by.subject, best(id), ahead)
 		}
 	}
-	farLines := func(place, disk string, n int, trips, fraction float64) {
-		id := farLine(place, n)
+	farLines := func(at place, disk string, n int, trips, fraction float64) {
+		id := farLine(at, n)
 		what := fmt.Sprintf("from Unlock to the next grant at RTT 2 ms%s, %d in line", disk, n)
 		bound(what, "round trips", trips, id, oursUnlock, gapTrips)
 		peer := m.least(id, onZooKeeper, gapTrips)
