@@ -50,7 +50,7 @@ func (s *suite) start(ctx context.Context) error {
 		switch {
 		case err == nil:
 			s.stops = append(s.stops, func() { _ = server.Stop() })
-			addrs[kind], s.Versions[kind] = server.Addr(), server.Version()
+			addrs[kind], s.Versions[kind] = server.Addr, server.Version
 		case errors.Is(err, start.ErrNotInstalled) && (kind == start.Etcd || kind == start.Redis):
 			missing[kind] = err
 		default:

@@ -26,16 +26,16 @@ func TestMain(m *testing.M) {
 }
 
 // job returns a job of two sessions with four workers, two for each lock.
-func job(server *start.Server) work.Job {
+func job(server start.Server) work.Job {
 	return work.Job{
-		Work: work.Contend, Server: server.Addr(), Dir: "/bench/test",
+		Work: work.Contend, Server: server.Addr, Dir: "/bench/test",
 		Sessions: 2, Workers: 4, Locks: 2, HoldMicros: 100,
 		WarmupMillis: 100, MeasureMillis: 400,
 	}
 }
 
 // serve starts a server for the test.
-func serve(t *testing.T, kind string) *start.Server {
+func serve(t *testing.T, kind string) start.Server {
 	t.Helper()
 	s, err := start.Start(t.Context(), kind)
 	if errors.Is(err, start.ErrNotInstalled) {

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package start starts the servers that the benchmarks need (Start), and builds the
+// programs of the locks that Holdfast is compared with (Peers), and holdfast. If something is not
+// installed, the error wraps ErrNotInstalled and tells what to install.
 package start
 
 import (
@@ -30,21 +33,14 @@ const (
 )
 
 // A Server is a server process, or an ensemble of them, on 127.0.0.1 with its data in a temporary directory.
-// Its methods are safe for concurrent use.
 type Server struct {
-	addr, version string
-	stop          func() error
+	Addr    string // host:port, or those of an ensemble with commas between
+	Version string // name and version, such as "etcd 3.4.23"
+
+	// Stop kills the server, waits for its end and removes its data. A second Stop does
+	// nothing. It may be called concurrently.
+	Stop func() error
 }
-
-// Addr returns the server's address, host:port, or those of an ensemble with commas between.
-func (s *Server) Addr() string { return s.addr }
-
-// Version returns name and version, such as "etcd 3.4.23".
-func (s *Server) Version() string { return s.version }
-
-// Stop kills the server, waits for its end and removes its data. A second Stop does
-// nothing.
-func (s *Server) Stop() error { return s.stop() }
 
 // Start starts a server and returns when it serves. The end of ctx kills it.
 //
@@ -55,50 +51,49 @@ func (s *Server) Stop() error { return s.stop() }
 //
 // On Linux a server ends with the process that started it, even if that is killed,
 // which leaves only its data. Elsewhere a killed process leaves the server running.
-func Start(ctx context.Context, kind string) (*Server, error) {
+func Start(ctx context.Context, kind string) (s Server, err error) {
 	switch kind {
 	case ZooKeeper:
-		return startZooKeeper(ctx, "")
+		s, err = zooKeeper(ctx, "")
 	case ZooKeeperForced:
-		return startZooKeeper(ctx, " with forceSync=yes", realzk.ConfigLine("forceSync=yes"))
+		s, err = zooKeeper(ctx, " with forceSync=yes", realzk.ConfigLine("forceSync=yes"))
 	case ZooKeeperLarge:
-		return startZooKeeper(ctx, " with a heap of up to 1 GiB", realzk.JavaOption("-Xmx1g"))
+		s, err = zooKeeper(ctx, " with a heap of up to 1 GiB", realzk.JavaOption("-Xmx1g"))
 	case ZooKeeperEnsemble:
-		return startEnsemble(ctx)
+		s, err = ensemble(ctx)
 	case Etcd:
-		return startDaemon(ctx, daemon.Etcd)
+		s, err = other(ctx, daemon.Etcd)
 	case Redis:
-		return startDaemon(ctx, daemon.Redis)
+		s, err = other(ctx, daemon.Redis)
+	default:
+		return s, fmt.Errorf("start a server: unknown kind %q", kind)
 	}
-	return nil, fmt.Errorf("start a server: unknown kind %q", kind)
+	if errors.Is(err, realzk.ErrNotInstalled) {
+		err = fmt.Errorf("%w: %w", ErrNotInstalled, err)
+	}
+	return s, err
 }
 
-func startZooKeeper(ctx context.Context, with string, opts ...realzk.Option) (*Server, error) {
+func zooKeeper(ctx context.Context, with string, opts ...realzk.Option) (s Server, err error) {
 	p, err := realzk.Run(ctx, opts...)
-	if errors.Is(err, realzk.ErrNotInstalled) {
-		err = fmt.Errorf("%w: %w", ErrNotInstalled, err)
-	}
 	if err != nil {
-		return nil, err
+		return s, err
 	}
-	return &Server{addr: p.Addr(), version: "ZooKeeper " + p.Installation().Version + with, stop: p.Stop}, nil
+	return Server{p.Addr(), "ZooKeeper " + p.Installation().Version + with, p.Stop}, nil
 }
 
-func startEnsemble(ctx context.Context) (*Server, error) {
+func ensemble(ctx context.Context) (s Server, err error) {
 	c, err := realzk.RunEnsemble(ctx, 3, realzk.TickTime(2*time.Second), realzk.ConfigLine("syncLimit=5"))
-	if errors.Is(err, realzk.ErrNotInstalled) {
-		err = fmt.Errorf("%w: %w", ErrNotInstalled, err)
-	}
 	if err != nil {
-		return nil, err
+		return s, err
 	}
-	return &Server{addr: strings.Join(c.Addrs(), ","), version: "three of ZooKeeper " + c.Members()[0].Installation().Version, stop: c.Stop}, nil
+	return Server{strings.Join(c.Addrs(), ","), "three of ZooKeeper " + c.Members()[0].Installation().Version, c.Stop}, nil
 }
 
-func startDaemon(ctx context.Context, k daemon.Kind) (*Server, error) {
-	s, err := daemon.Run(ctx, k)
+func other(ctx context.Context, k daemon.Kind) (s Server, err error) {
+	d, err := daemon.Run(ctx, k)
 	if err != nil {
-		return nil, err
+		return s, err
 	}
-	return &Server{addr: s.Addr(), version: s.Version(), stop: s.Stop}, nil
+	return Server{d.Addr(), d.Version(), d.Stop}, nil
 }

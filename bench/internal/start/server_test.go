@@ -32,15 +32,15 @@ func TestServers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if name, version, _ := strings.Cut(s.Version(), " "); !strings.EqualFold(name, strings.Split(kind, "-")[0]) || !strings.Contains(version, ".") {
-				t.Errorf("it is %q, want %s and its version", s.Version(), kind)
+			if name, version, _ := strings.Cut(s.Version, " "); !strings.EqualFold(name, strings.Split(kind, "-")[0]) || !strings.Contains(version, ".") {
+				t.Errorf("it is %q, want %s and its version", s.Version, kind)
 			}
 			for range 2 {
 				if err := s.Stop(); err != nil {
 					t.Error(err)
 				}
 			}
-			if conn, err := net.Dial("tcp", s.Addr()); err == nil {
+			if conn, err := net.Dial("tcp", s.Addr); err == nil {
 				conn.Close()
 				t.Error("a server still listens after Stop")
 			}
@@ -66,7 +66,7 @@ func TestServerEndsWithItsContext(t *testing.T) {
 	if err := s.Stop(); err != nil { // waits for its end
 		t.Error(err)
 	}
-	if conn, err := net.Dial("tcp", s.Addr()); err == nil {
+	if conn, err := net.Dial("tcp", s.Addr); err == nil {
 		conn.Close()
 		t.Error("a server still listens after its context has ended")
 	}
