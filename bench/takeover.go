@@ -9,10 +9,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"time"
 
+	"github.com/holdfast-go/holdfast/bench/internal/start"
 	"github.com/holdfast-go/holdfast/bench/internal/work"
 	"github.com/holdfast-go/holdfast/internal/figures"
 )
@@ -80,7 +80,7 @@ func byDeaths(ctx context.Context, s *suite, p *program, sc scenario) (r work.Re
 	switch d.how {
 	case underRun:
 		var err error
-		if command, err = buildCommand(ctx, s.root); err != nil {
+		if command, err = start.Holdfast(ctx, s.root); err != nil {
 			return r, s.fail(sc, err)
 		}
 	case work.ByOOM:
@@ -158,17 +158,6 @@ func keeper(ctx context.Context, p *program, j work.Job, group *memoryGroup) (*e
 		return nil, errors.Join(err, k.end())
 	}
 	return k.cmd, nil
-}
-
-// buildCommand builds holdfast, and returns its path.
-func buildCommand(ctx context.Context, root string) (string, error) {
-	command := filepath.Join(root, "bin", "holdfast")
-	build := exec.CommandContext(ctx, "go", "build", "-o", command, "./cmd/holdfast")
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%v: %w\n%s", build, err, out)
-	}
-	return command, nil
 }
 
 // runHolder starts a program under holdfast run, and returns when it runs.

@@ -53,11 +53,22 @@ func Peers() []Peer {
 // each subject; from the second time on, this is quick.
 func inGo(subject string) func(context.Context, string) ([]string, error) {
 	return func(ctx context.Context, root string) ([]string, error) {
-		program := filepath.Join(root, "bin", "peers")
-		build := exec.CommandContext(ctx, "go", "build", "-o", program, ".")
-		build.Dir = filepath.Join(root, "bench", "peers")
-		return []string{program, subject}, foreign.Run(build)
+		program, err := build(ctx, root, filepath.Join("bench", "peers"))
+		return []string{program, subject}, err
 	}
+}
+
+// Holdfast builds the command holdfast into bin below the root of the repository, and returns its path.
+func Holdfast(ctx context.Context, root string) (string, error) {
+	return build(ctx, root, filepath.Join("cmd", "holdfast"))
+}
+
+// build builds the program in a directory below root into bin, and returns its path.
+func build(ctx context.Context, root, dir string) (string, error) {
+	program := filepath.Join(root, "bin", filepath.Base(dir))
+	build := exec.CommandContext(ctx, "go", "build", "-o", program, ".")
+	build.Dir = filepath.Join(root, dir)
+	return program, foreign.Run(build)
 }
 
 // curator returns the command for Apache Curator, with logging that discards everything, and the
