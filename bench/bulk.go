@@ -103,7 +103,7 @@ func (h holdfast) metered(ctx context.Context, j work.Job) (*holdfastSession, *m
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	locks, err := s.exclusives(j)
+	locks, err := s.exclusives(j.Paths(j.Locks))
 	if err != nil {
 		return nil, nil, nil, errors.Join(err, s.Close())
 	}

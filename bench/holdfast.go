@@ -89,17 +89,22 @@ func (s *holdfastSession) Locker(p string, read bool) (work.Locker, error) {
 	return &holdfastLocker{lock: l, wait: s.wait}, nil
 }
 
-// All takes several locks at once by LockAll.
-func (s *holdfastSession) All(paths []string) (work.Locker, error) {
-	all := &holdfastAll{m: s.m}
-	for _, p := range paths {
-		l, err := s.lock(p, false)
-		if err != nil {
+// exclusives returns the locks at these paths.
+func (s *holdfastSession) exclusives(paths []string) ([]*manager.Lock, error) {
+	locks := make([]*manager.Lock, len(paths))
+	for i, p := range paths {
+		var err error
+		if locks[i], err = s.lock(p, false); err != nil {
 			return nil, err
 		}
-		all.locks = append(all.locks, l)
 	}
-	return all, nil
+	return locks, nil
+}
+
+// All takes several locks at once by LockAll.
+func (s *holdfastSession) All(paths []string) (work.Locker, error) {
+	locks, err := s.exclusives(paths)
+	return &holdfastAll{m: s.m, locks: locks}, err
 }
 
 type holdfastAll struct {
@@ -174,29 +179,20 @@ func lockRelease(n int, l *manager.Lock, _ manager.Hold) error {
 	return nil
 }
 
-func do(n int, l *manager.Lock, _ manager.Hold) error {
-	ctx := context.Background()
-	nothing := func(context.Context, manager.Hold) error { return nil }
-	for range n {
-		if err := l.Do(ctx, nothing); err != nil {
-			return err
+// doing does pairs by Do of this function.
+func doing(f func(context.Context, manager.Hold) error) pairs {
+	return func(n int, l *manager.Lock, _ manager.Hold) error {
+		ctx := context.Background()
+		for range n {
+			if err := l.Do(ctx, f); err != nil {
+				return err
+			}
 		}
+		return nil
 	}
-	return nil
 }
 
 // checkErr checks one hold throughout.
-func doDone(n int, l *manager.Lock, _ manager.Hold) error {
-	ctx := context.Background()
-	ask := func(ctx context.Context, _ manager.Hold) error { ctx.Done(); return nil }
-	for range n {
-		if err := l.Do(ctx, ask); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func checkErr(n int, _ *manager.Lock, h manager.Hold) error {
 	for range n {
 		if err := h.Err(); err != nil {
@@ -223,18 +219,6 @@ func (h holdfast) Special() map[string]func(context.Context, work.Job) (work.Res
 	return map[string]func(context.Context, work.Job) (work.Result, error){
 		work.Many: h.many, work.Footprint: h.footprint, work.Own: h.own, work.Expire: h.expire,
 	}
-}
-
-// exclusives returns a job's locks.
-func (s *holdfastSession) exclusives(j work.Job) ([]*manager.Lock, error) {
-	locks := make([]*manager.Lock, j.Locks)
-	for i := range locks {
-		var err error
-		if locks[i], err = s.lock(j.Lock(i), false); err != nil {
-			return nil, err
-		}
-	}
-	return locks, nil
 }
 
 // take acquires all locks at once, into holds. Its context cannot end: that would add some
@@ -285,7 +269,7 @@ func (h holdfast) many(ctx context.Context, j work.Job) (r work.Result, err erro
 		return r, err
 	}
 	defer s.Close()
-	locks, err := s.exclusives(j)
+	locks, err := s.exclusives(j.Paths(j.Locks))
 	if err != nil {
 		return r, err
 	}
@@ -323,8 +307,8 @@ func (h holdfast) warm(ctx context.Context, j work.Job, name string) (*holdfastS
 	if err != nil {
 		return nil, err
 	}
-	j.Dir, j.Locks = j.Dir+"/warm-"+name, 100
-	locks, err := s.exclusives(j)
+	j.Dir += "/warm-" + name
+	locks, err := s.exclusives(j.Paths(100))
 	if err == nil {
 		err = use(ctx, locks)
 	}
@@ -349,11 +333,11 @@ func (h holdfast) footprint(ctx context.Context, j work.Job) (r work.Result, err
 	defer other.Close()
 	held, queued := make([]manager.Hold, j.Locks), make([]manager.Hold, j.Locks) // not the locks' memory
 	before := inUse()
-	owners, err := owner.exclusives(j)
+	owners, err := owner.exclusives(j.Paths(j.Locks))
 	if err != nil {
 		return r, err
 	}
-	others, err := other.exclusives(j)
+	others, err := other.exclusives(j.Paths(j.Locks))
 	if err != nil {
 		return r, err
 	}

@@ -33,6 +33,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/bench/internal/work"
+	"github.com/holdfast-go/holdfast/manager"
 	"github.com/holdfast-go/holdfast/sentinel"
 )
 
@@ -42,8 +43,8 @@ var builtIn = map[string]work.Subject{
 	oursUnlock:     holdfast{version: "Holdfast, Lock and Unlock", wait: true},
 	oursAlone:      holdfast{version: "Holdfast, Lock and Release, and Acquire and Release of a held lock"},
 	oursLock:       holdfast{version: "Holdfast, Lock and Release of a held lock", pairs: lockRelease},
-	oursDo:         holdfast{version: "Holdfast, Do of a held lock", pairs: do},
-	oursDone:       holdfast{version: "Holdfast, Do of a held lock, with Done", pairs: doDone},
+	oursDo:         holdfast{version: "Holdfast, Do of a held lock", pairs: doing(func(context.Context, manager.Hold) error { return nil })},
+	oursDone:       holdfast{version: "Holdfast, Do of a held lock, with Done", pairs: doing(func(ctx context.Context, _ manager.Hold) error { ctx.Done(); return nil })},
 	oursErr:        holdfast{version: "Holdfast, Hold.Err of a held lock", pairs: checkErr},
 	oursMutex:      holdfast{version: "Holdfast's Mutex, Lock and Release", mutex: true},
 	oursLinger:     holdfast{version: "Holdfast, Lock and Unlock with Config.Linger", wait: true, linger: time.Hour},

@@ -60,11 +60,7 @@ func (j Job) locker(s Session, i int) (Locker, error) {
 	if !ok {
 		return nil, fmt.Errorf("%w: it takes one lock at a time", ErrUnsupported)
 	}
-	paths := make([]string, j.Together)
-	for n := range paths {
-		paths[n] = j.Lock(n)
-	}
-	return g.All(paths)
+	return g.All(j.Paths(j.Together))
 }
 
 // clock advances the stages and returns the duration of the measurement in seconds.

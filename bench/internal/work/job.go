@@ -115,6 +115,15 @@ func (j Job) Limit() time.Duration {
 // Lock returns the path of lock i.
 func (j Job) Lock(i int) string { return j.Dir + "/lock-" + strconv.Itoa(i) }
 
+// Paths returns the paths of the first n locks.
+func (j Job) Paths(n int) []string {
+	paths := make([]string, n)
+	for i := range paths {
+		paths[i] = j.Lock(i)
+	}
+	return paths
+}
+
 // Hold returns the time for which a lock is held.
 func (j Job) Hold() time.Duration { return time.Duration(j.HoldMicros) * time.Microsecond }
 
