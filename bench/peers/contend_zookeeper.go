@@ -73,7 +73,7 @@ func openZooKeeper(p *contender, lock lockOf) (system, error) {
 	// The library drops an event if six others, of the session or of nodes, have not been received:
 	// a loss may be among them. It calls a callback for all.
 	events := make(chan zk.Event, 1024)
-	conn, some, err := zk.Connect(p.servers, p.timeout, zk.WithLogger(silent{}), zk.WithEventCallback(func(e zk.Event) { events <- e }))
+	conn, some, err := zk.Connect(p.servers, p.timeout, zk.WithLogger(zkconn.Quiet), zk.WithEventCallback(func(e zk.Event) { events <- e }))
 	if err != nil {
 		return nil, err
 	}
@@ -92,10 +92,6 @@ func openZooKeeper(p *contender, lock lockOf) (system, error) {
 	<-begun
 	return z, nil
 }
-
-type silent struct{}
-
-func (silent) Printf(string, ...any) {}
 
 // hear tells of the session, and of locks that are taken for lost.
 func (z *onZooKeeper) hear(events <-chan zk.Event, begin func()) {

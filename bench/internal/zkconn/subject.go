@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path"
 	"time"
 
@@ -54,7 +55,7 @@ var OpenACL = zk.WorldACL(zk.PermAll)
 
 // Connect opens a connection and waits for its session.
 func Connect(ctx context.Context, server string) (*zk.Conn, error) {
-	c, events, err := zk.Connect([]string{server}, 10*time.Second, zk.WithLogger(quiet{}))
+	c, events, err := zk.Connect([]string{server}, 10*time.Second, zk.WithLogger(Quiet))
 	if err != nil {
 		return nil, err
 	}
@@ -73,10 +74,8 @@ func Connect(ctx context.Context, server string) (*zk.Conn, error) {
 	}
 }
 
-// quiet is a logger that discards everything.
-type quiet struct{}
-
-func (quiet) Printf(string, ...any) {}
+// Quiet is a logger that discards everything.
+var Quiet zk.Logger = slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)
 
 // MakeDir creates a directory and its parents.
 func MakeDir(c *zk.Conn, dir string) error {
