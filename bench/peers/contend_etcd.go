@@ -53,12 +53,8 @@ func (e *onEtcd) sessionOf(client string) (*concurrency.Session, error) {
 	e.mu.Lock()
 	s := e.sessions[client]
 	e.mu.Unlock()
-	if s != nil {
-		select {
-		case <-s.Done():
-		default:
-			return s, nil
-		}
+	if s != nil && !isDone(s) {
+		return s, nil
 	}
 	s, err := concurrency.NewSession(e.c, concurrency.WithTTL(int((e.contender.timeout+time.Second-1)/time.Second)))
 	if err != nil {
@@ -100,12 +96,14 @@ func (l *etcdLock) Lock(ctx context.Context) error {
 	return l.mutex.Lock(ctx)
 }
 
-func (l *etcdLock) valid() bool {
+func (l *etcdLock) valid() bool { return !isDone(l.session) }
+
+func isDone(s *concurrency.Session) bool {
 	select {
-	case <-l.session.Done():
-		return false
-	default:
+	case <-s.Done():
 		return true
+	default:
+		return false
 	}
 }
 
