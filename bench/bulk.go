@@ -113,7 +113,7 @@ func (h holdfast) metered(ctx context.Context, j work.Job) (*holdfastSession, *m
 // lockFree takes and releases a lock that no other process wants, and returns how long
 // taking it took, in milliseconds.
 func (s *holdfastSession) lockFree(ctx context.Context, j work.Job, name string) (float64, error) {
-	l, err := s.lock(j.Dir+"/free-"+name, false)
+	l, err := s.lock(j.Dir + "/free-" + name)
 	if err != nil {
 		return 0, err
 	}

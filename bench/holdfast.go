@@ -65,28 +65,24 @@ func (s *holdfastSession) Close() error {
 	return err
 }
 
-func (s *holdfastSession) lock(p string, read bool) (*manager.Lock, error) {
-	name := p[1:] // of /bench/…, below Root
-	if read {
-		rw, err := s.m.ReadWrite(name)
-		if err != nil {
-			return nil, err
-		}
-		return rw.Reader(), nil
-	}
-	return s.m.Exclusive(name)
-}
+// lock returns the lock at a path /bench/…, which is its name below Root.
+func (s *holdfastSession) lock(p string) (*manager.Lock, error) { return s.m.Exclusive(p[1:]) }
 
-func (s *holdfastSession) Locker(p string, read bool) (work.Locker, error) {
+func (s *holdfastSession) Locker(p string) (work.Locker, error) {
 	if s.mutex {
 		mu, err := s.m.Mutex(p[1:])
 		return &holdfastLocker{lock: mu}, err
 	}
-	l, err := s.lock(p, read)
+	l, err := s.lock(p)
+	return &holdfastLocker{lock: l, wait: s.wait}, err
+}
+
+func (s *holdfastSession) ReadLocker(p string) (work.Locker, error) {
+	rw, err := s.m.ReadWrite(p[1:])
 	if err != nil {
 		return nil, err
 	}
-	return &holdfastLocker{lock: l, wait: s.wait}, nil
+	return &holdfastLocker{lock: rw.Reader(), wait: s.wait}, nil
 }
 
 // exclusives returns the locks at these paths.
@@ -94,7 +90,7 @@ func (s *holdfastSession) exclusives(paths []string) ([]*manager.Lock, error) {
 	locks := make([]*manager.Lock, len(paths))
 	for i, p := range paths {
 		var err error
-		if locks[i], err = s.lock(p, false); err != nil {
+		if locks[i], err = s.lock(p); err != nil {
 			return nil, err
 		}
 	}
@@ -144,7 +140,7 @@ func (l *holdfastLocker) Unlock(ctx context.Context) error {
 
 // Reenter holds the lock, so that pairs enters and leaves it without the network.
 func (s *holdfastSession) Reenter(ctx context.Context, p string) (func(int) error, error) {
-	l, err := s.lock(p, false)
+	l, err := s.lock(p)
 	if err != nil {
 		return nil, err
 	}

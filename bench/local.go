@@ -122,8 +122,8 @@ type localSession struct {
 func (*localSession) Close() error { return nil }
 
 // Locker returns the same lock whatever the path is: a job takes one.
-func (s *localSession) Locker(_ string, read bool) (work.Locker, error) {
-	if s.shared == nil || read {
+func (s *localSession) Locker(string) (work.Locker, error) {
+	if s.shared == nil {
 		return nil, fmt.Errorf("%w: it does not exclude goroutines", work.ErrUnsupported)
 	}
 	return s.shared, nil

@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -58,10 +57,7 @@ type etcdSession struct {
 	leases []*concurrency.Session
 }
 
-func (s *etcdSession) Locker(p string, read bool) (work.Locker, error) {
-	if read {
-		return nil, fmt.Errorf("%w: etcd's package concurrency has no read locks", work.ErrUnsupported)
-	}
+func (s *etcdSession) Locker(p string) (work.Locker, error) {
 	lease, err := concurrency.NewSession(s.c, concurrency.WithTTL(10)) // seconds, as the sessions of the others
 	if err != nil {
 		return nil, err

@@ -98,8 +98,8 @@ type wrappedSession struct {
 	wrap func(path string, l work.Locker) work.Locker
 }
 
-func (s wrappedSession) Locker(path string, read bool) (work.Locker, error) {
-	l, err := s.Session.Locker(path, read)
+func (s wrappedSession) Locker(path string) (work.Locker, error) {
+	l, err := s.Session.Locker(path)
 	return s.wrap(path, l), err
 }
 

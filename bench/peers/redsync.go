@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/go-redsync/redsync/v4"
 	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
@@ -39,10 +38,7 @@ type redsyncSession struct {
 
 func (s redsyncSession) Close() error { return s.c.Close() }
 
-func (s redsyncSession) Locker(p string, read bool) (work.Locker, error) {
-	if read {
-		return nil, fmt.Errorf("%w: redsync has no read locks", work.ErrUnsupported)
-	}
+func (s redsyncSession) Locker(p string) (work.Locker, error) {
 	return redsyncLocker{s.locks.NewMutex(p)}, nil
 }
 

@@ -53,14 +53,21 @@ func contend(ctx context.Context, sessions []Session, j Job) (Result, error) {
 
 // locker returns what worker i of a session takes and releases.
 func (j Job) locker(s Session, i int) (Locker, error) {
-	if j.Together == 0 {
-		return s.Locker(j.Lock(i%j.Locks), j.Read)
+	switch {
+	case j.Together > 0:
+		g, ok := s.(Gatherer)
+		if !ok {
+			return nil, fmt.Errorf("%w: it takes one lock at a time", ErrUnsupported)
+		}
+		return g.All(j.Paths(j.Together))
+	case j.Read:
+		sharer, ok := s.(Sharer)
+		if !ok {
+			return nil, fmt.Errorf("%w: it has no read locks", ErrUnsupported)
+		}
+		return sharer.ReadLocker(j.Lock(i % j.Locks))
 	}
-	g, ok := s.(Gatherer)
-	if !ok {
-		return nil, fmt.Errorf("%w: it takes one lock at a time", ErrUnsupported)
-	}
-	return g.All(j.Paths(j.Together))
+	return s.Locker(j.Lock(i % j.Locks))
 }
 
 // clock advances the stages and returns the duration of the measurement in seconds.

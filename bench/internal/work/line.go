@@ -21,7 +21,7 @@ func line(ctx context.Context, sessions []Session, j Job) (Result, error) {
 	defer cancel(nil)
 	q := &queue{job: j, cancel: cancel}
 	for _, session := range sessions {
-		l, err := session.Locker(j.Lock(0), j.Read)
+		l, err := j.locker(session, 0)
 		if err != nil {
 			return Result{}, err
 		}

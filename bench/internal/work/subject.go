@@ -26,7 +26,7 @@ type Subject interface {
 // A Session contends with other sessions.
 type Session interface {
 	// Locker returns a Locker of the lock at path, for one worker.
-	Locker(path string, read bool) (Locker, error)
+	Locker(path string) (Locker, error)
 
 	Close() error
 }
@@ -40,6 +40,12 @@ type Locker interface {
 	// Unlock releases the lock. It returns when a user may consider it released,
 	// whether or not the server knows.
 	Unlock(ctx context.Context) error
+}
+
+// A Sharer is a session that has read locks.
+type Sharer interface {
+	// ReadLocker returns a Locker of the read lock at path, for one worker.
+	ReadLocker(path string) (Locker, error)
 }
 
 // A Gatherer is a session that can take several locks at once.

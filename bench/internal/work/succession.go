@@ -67,7 +67,7 @@ func lockAll(ctx context.Context, session Session, j Job) ([]Locker, error) {
 	var g errgroup.Group
 	for i := range lockers {
 		var err error
-		if lockers[i], err = session.Locker(j.Lock(i), j.Read); err != nil {
+		if lockers[i], err = j.locker(session, i); err != nil {
 			return nil, err
 		}
 		g.Go(func() error {

@@ -33,12 +33,7 @@ func (m *mutex) Version() string                               { return "a mutex
 func (m *mutex) Open(context.Context, string) (Session, error) { return m, m.fail }
 func (m *mutex) Close() error                                  { m.closed.Add(1); return nil }
 
-func (m *mutex) Locker(_ string, read bool) (Locker, error) {
-	if read {
-		return nil, ErrUnsupported
-	}
-	return locker{m}, nil
-}
+func (m *mutex) Locker(string) (Locker, error) { return locker{m}, nil }
 
 type locker struct{ m *mutex }
 
@@ -169,7 +164,7 @@ func TestLine(t *testing.T) {
 type noMutex struct{ mutex }
 
 func (m *noMutex) Open(context.Context, string) (Session, error) { return m, nil }
-func (m *noMutex) Locker(string, bool) (Locker, error)           { return noLocker{}, nil }
+func (m *noMutex) Locker(string) (Locker, error)                 { return noLocker{}, nil }
 
 type noLocker struct{}
 

@@ -43,12 +43,7 @@ type session struct {
 
 func (s session) Close() error { s.c.Close(); return nil }
 
-func (s session) Locker(p string, read bool) (work.Locker, error) {
-	if read {
-		return nil, fmt.Errorf("%w: it has no read locks", work.ErrUnsupported)
-	}
-	return s.s.Lock(s.c, p)
-}
+func (s session) Locker(p string) (work.Locker, error) { return s.s.Lock(s.c, p) }
 
 // OpenACL lets every client do everything.
 var OpenACL = zk.WorldACL(zk.PermAll)
