@@ -49,27 +49,22 @@ const (
 // bulk returns the scenarios with a process that has 100,000 locks. They run once. Rest
 // is the time for which the cost at rest is measured.
 func bulk(rest time.Duration) []scenario {
-	job := work.Job{Locks: bulkLocks, WarmupMillis: int(bulkSettle.Milliseconds()), MeasureMillis: int(rest.Milliseconds())}
-	own, expire := job, job
-	own.Work, expire.Work = work.Own, work.Expire
-	expire.MeasureMillis = int(askLater.Milliseconds())
+	of := func(id, kind string, measure time.Duration, what string) scenario {
+		return scenario{
+			id: id, what: what,
+			job:      work.Job{Work: kind, Locks: bulkLocks, WarmupMillis: int(bulkSettle.Milliseconds()), MeasureMillis: int(measure.Milliseconds())},
+			subjects: []string{oursAlone}, rounds: 1, cold: true, at: large, before: ahead,
+		}
+	}
 	return []scenario{
-		{
-			id: bulkOwn, what: fmt.Sprintf("one process takes 100,000 locks whose directories exist, rests for %.0f s, loses its connection, and releases the locks", rest.Seconds()),
-			job: own, subjects: []string{oursAlone}, rounds: 1, cold: true, at: large,
-			before: func(ctx context.Context, j work.Job) (func(), error) { return ahead(ctx, j, false) },
-		},
-		{
-			id: bulkExpire, what: "one process queues for 100,000 locks that another holds, and its session expires; it asks for a lock that no process wants at once, and for another after 5 s",
-			job: expire, subjects: []string{oursAlone}, rounds: 1, cold: true, at: large,
-			before: func(ctx context.Context, j work.Job) (func(), error) { return ahead(ctx, j, true) },
-		},
+		of(bulkOwn, work.Own, rest, fmt.Sprintf("one process takes 100,000 locks whose directories exist, rests for %.0f s, loses its connection, and releases the locks", rest.Seconds())),
+		of(bulkExpire, work.Expire, askLater, "one process queues for 100,000 locks that another holds, and its session expires; it asks for a lock that no process wants at once, and for another after 5 s"),
 	}
 }
 
-// ahead makes a job's directories and, if it is to hold the locks, a node in each that
-// is ahead of all others. It returns a function that ends its session.
-func ahead(ctx context.Context, j work.Job, hold bool) (end func(), err error) {
+// ahead makes a job's directories and, for work Expire, a node in each that is ahead of all
+// others. It returns a function that ends its session.
+func ahead(ctx context.Context, j work.Job) (end func(), err error) {
 	c, err := zkconn.Connect(ctx, j.Server)
 	if err != nil {
 		return nil, err
@@ -83,7 +78,7 @@ func ahead(ctx context.Context, j work.Job, hold bool) (end func(), err error) {
 		var ops []any
 		for ; i < j.Locks && len(ops) < batch; i++ {
 			ops = append(ops, &zk.CreateRequest{Path: j.Lock(i), Acl: zkconn.OpenACL})
-			if hold {
+			if j.Work == work.Expire {
 				name := fmt.Sprintf("/_c_%032x-lock-", i)
 				ops = append(ops, &zk.CreateRequest{Path: j.Lock(i) + name, Acl: zkconn.OpenACL, Flags: zk.FlagEphemeralSequential})
 			}
