@@ -54,6 +54,11 @@ func wait(q float64) func(result) float64 {
 	return func(r result) float64 { return quantile(slices.Sorted(slices.Values(r.Waits)), q) }
 }
 
+// waitMillis is wait in milliseconds.
+func waitMillis(q float64) func(result) float64 {
+	return func(r result) float64 { return wait(q)(r) / 1e3 }
+}
+
 // values returns a figure for each round.
 func (m *measured) values(scenario, subject string, of func(result) float64) []float64 {
 	var values []float64

@@ -101,7 +101,7 @@ func byDeaths(ctx context.Context, s *suite, p *program, sc scenario) (r work.Re
 		}
 		r.Entries, r.Seconds, r.Waits = r.Entries+1, r.Seconds+one.Seconds, append(r.Waits, one.Waits...)
 		if (i+1)%25 == 0 || i+1 == d.times {
-			fmt.Fprintf(s.log, "%d of %d  %-36s %-16s p50 %.1f ms, p99 %.1f ms\n", i+1, d.times, sc.id, d.subject, wait(.5)(r)/1e3, wait(.99)(r)/1e3)
+			fmt.Fprintf(s.log, "%d of %d  %-36s %-16s p50 %.1f ms, p99 %.1f ms\n", i+1, d.times, sc.id, d.subject, waitMillis(.5)(r), waitMillis(.99)(r))
 		}
 	}
 	return r, len(r.Waits) > 0

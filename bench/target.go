@@ -163,7 +163,7 @@ func (m *measured) targets() (all targets) {
 			name     string
 			of, goal float64
 		}{{"median", .5, 2}, {"99th percentile", .99, 0}} {
-			millis := func(r result) float64 { return wait(q.of)(r) / 1e3 }
+			millis := waitMillis(q.of)
 			alone, watched := watchHolder(0), watchHolder(observers)
 			what := fmt.Sprintf("from Unlock to the next grant, %d in line, %s", watchedLine, q.name)
 			bound(what, "ms", 0, alone, oursUnlock, millis)
@@ -182,13 +182,13 @@ func (m *measured) targets() (all targets) {
 			name     string
 			of, goal float64
 		}{{"median", .5, 0}, {"99th percentile", .99, d.goal}} {
-			bound(fmt.Sprintf("%s, %s: %s", what, q.name, d.subject), "ms", q.goal, d.id(), d.subject, func(r result) float64 { return wait(q.of)(r) / 1e3 })
+			bound(fmt.Sprintf("%s, %s: %s", what, q.name, d.subject), "ms", q.goal, d.id(), d.subject, waitMillis(q.of))
 		}
 	}
 
 	rates("8 processes × 16 goroutines, entries (shared by a process, or not)", shared, ours, curator, 20)
 	add("8 processes × 16 goroutines, p99 of the wait", "7 tenures", "ms", 7*float64(tenure.Milliseconds()),
-		m.values(shared, ours, func(r result) float64 { return wait(.99)(r) / 1000 }))
+		m.values(shared, ours, waitMillis(.99)))
 	// A lock that lists the queue at each grant has to read a longer list.
 	depthGoal, deep := 1.3, "with 10 sessions"
 	if lists := m.values(requests(100), ours, extra("lists")); len(lists) > 0 {
