@@ -140,7 +140,7 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 			Machine:  fmt.Sprintf("%d CPUs, %s/%s, %s", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version()),
 			measured: newMeasured(), scenarios: all,
 		},
-		root: root, programs: make(map[string]*program), places: make(map[place]string),
+		root: root, programs: make(map[string]*program), servers: make(map[string]string), places: make(map[place]string),
 		warmup: int(measure.Milliseconds() / 3), measure: int(measure.Milliseconds()),
 		log: stderr,
 	}

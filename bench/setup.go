@@ -31,35 +31,18 @@ var (
 // start starts the servers, relays and subjects that the scenarios need. It records what is
 // not installed, and requires only ZooKeeper. What it has started even on error, stop stops.
 func (s *suite) start(ctx context.Context) error {
-	needed, kinds := make(map[string]bool), map[string]bool{start.ZooKeeper: true}
+	zooKeeper, err := s.server(ctx, start.ZooKeeper) // of the subjects that are built in
+	if err != nil {
+		return err
+	}
+	needed := make(map[string]bool)
 	for _, sc := range s.scenarios {
-		kinds[sc.at.kind] = true
+		if err := s.open(ctx, sc.at); err != nil {
+			return err
+		}
 		for _, subject := range sc.subjects {
 			needed[subject] = true
 		}
-	}
-	for _, peer := range start.Peers() {
-		kinds[peer.Server] = kinds[peer.Server] || needed[peer.Name]
-	}
-	addrs, missing := make(map[string]string), make(map[string]error)
-	for _, kind := range []string{start.ZooKeeper, start.ZooKeeperForced, start.ZooKeeperLarge, start.ZooKeeperEnsemble, start.Etcd, start.Redis} {
-		if !kinds[kind] {
-			continue
-		}
-		server, err := start.Start(ctx, kind)
-		switch {
-		case err == nil:
-			s.stops = append(s.stops, func() { _ = server.Stop() })
-			addrs[kind], s.Versions[kind] = server.Addr, server.Version
-		case errors.Is(err, start.ErrNotInstalled) && (kind == start.Etcd || kind == start.Redis):
-			missing[kind] = err
-		default:
-			return err
-		}
-	}
-	s.zooKeeper = addrs[start.ZooKeeper]
-	if err := s.openPlaces(addrs); err != nil {
-		return err
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -67,7 +50,7 @@ func (s *suite) start(ctx context.Context) error {
 	}
 	for name := range builtIn {
 		if needed[name] {
-			if err := s.startProgram(ctx, name, s.zooKeeper, []string{self, "-subject", name}); err != nil {
+			if err := s.startProgram(ctx, name, zooKeeper, []string{self, "-subject", name}); err != nil {
 				return err
 			}
 		}
@@ -76,24 +59,64 @@ func (s *suite) start(ctx context.Context) error {
 		if !needed[peer.Name] {
 			continue
 		}
-		err := missing[peer.Server]
-		var argv []string
-		if err == nil {
-			fmt.Fprintf(s.log, "building %s\n", peer.Name)
-			argv, err = peer.Command(ctx, s.root)
-		}
+		err := s.startPeer(ctx, peer)
 		if errors.Is(err, start.ErrNotInstalled) {
 			s.Missing[peer.Name] = err.Error()
-			continue
-		}
-		if err == nil {
-			err = s.startProgram(ctx, peer.Name, addrs[peer.Server], argv)
-		}
-		if err != nil {
+		} else if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// server returns the address of a kind of server, which it starts if it has not.
+func (s *suite) server(ctx context.Context, kind string) (string, error) {
+	if s.servers[kind] == "" {
+		server, err := start.Start(ctx, kind)
+		if err != nil {
+			return "", err
+		}
+		s.stops = append(s.stops, func() { _ = server.Stop() })
+		s.servers[kind], s.Versions[kind] = server.Addr, server.Version
+	}
+	return s.servers[kind], nil
+}
+
+// open finds the address of a place, and starts its relay if it has one.
+func (s *suite) open(ctx context.Context, at place) error {
+	if at == (place{}) || s.places[at] != "" {
+		return nil
+	}
+	server, err := s.server(ctx, at.kind)
+	if err != nil {
+		return err
+	}
+	if at.delay == 0 {
+		s.places[at] = server
+		return nil
+	}
+	relay, err := delay.Start(server, at.delay)
+	if err != nil {
+		return err
+	}
+	s.stops = append(s.stops, relay.Close)
+	s.places[at] = relay.Addr()
+	fmt.Fprintf(s.log, "relay with %v in each direction, of which it takes %v itself\n", at.delay, relay.Own().Round(time.Microsecond))
+	return nil
+}
+
+// startPeer starts a peer, and its server.
+func (s *suite) startPeer(ctx context.Context, peer start.Peer) error {
+	server, err := s.server(ctx, peer.Server)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(s.log, "building %s\n", peer.Name)
+	argv, err := peer.Command(ctx, s.root)
+	if err != nil {
+		return err
+	}
+	return s.startProgram(ctx, peer.Name, server, argv)
 }
 
 // startProgram starts a subject.
@@ -104,28 +127,6 @@ func (s *suite) startProgram(ctx context.Context, name, server string, argv []st
 	}
 	s.stops = append(s.stops, func() { _ = p.end() }) // its results have arrived
 	s.programs[name], s.Versions[name] = p, p.version
-	return nil
-}
-
-// openPlaces finds the addresses of the places that the scenarios need, and starts the
-// relays for them.
-func (s *suite) openPlaces(servers map[string]string) error {
-	for _, sc := range s.scenarios {
-		switch {
-		case sc.at == place{} || s.places[sc.at] != "":
-			continue
-		case sc.at.delay == 0:
-			s.places[sc.at] = servers[sc.at.kind]
-			continue
-		}
-		relay, err := delay.Start(servers[sc.at.kind], sc.at.delay)
-		if err != nil {
-			return err
-		}
-		s.stops = append(s.stops, relay.Close)
-		s.places[sc.at] = relay.Addr()
-		fmt.Fprintf(s.log, "relay with %v in each direction, of which it takes %v itself\n", sc.at.delay, relay.Own().Round(time.Microsecond))
-	}
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/holdfast-go/holdfast/bench/internal/start"
 	"github.com/holdfast-go/holdfast/bench/internal/work"
 )
 
@@ -16,11 +17,11 @@ import (
 type suite struct {
 	*report
 
-	root      string // of Holdfast's repository
-	programs  map[string]*program
-	places    map[place]string // addresses
-	zooKeeper string           // the address of the subjects' own server
-	stops     []func()         // stop what has been started
+	root     string // of Holdfast's repository
+	programs map[string]*program
+	servers  map[string]string // addresses, by kind
+	places   map[place]string  // addresses
+	stops    []func()          // stop what has been started
 
 	warmup, measure int // milliseconds
 	log             io.Writer
@@ -150,7 +151,7 @@ func byCounting(_ context.Context, s *suite, p *program, sc scenario) (r work.Re
 	var grants [2]float64
 	var seen [2]map[string]float64
 	for i, millis := range []int{s.measure / 3, 3 * s.measure / 2} {
-		t, err := tapped(s.zooKeeper)
+		t, err := tapped(s.servers[start.ZooKeeper])
 		if err != nil {
 			return r, s.fail(sc, err)
 		}
