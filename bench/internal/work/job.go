@@ -50,8 +50,7 @@ const (
 	// once, and for another MeasureMillis later. The results are in Extra.
 	Expire = "expire"
 
-	// Keep: one session takes Locks locks, and keeps them until its process ends. The
-	// result has the number of the process in Extra, as "pid".
+	// Keep: one session takes Locks locks, and keeps them until its process ends.
 	Keep = "keep"
 
 	// Succeed: one session asks for the Locks locks that process Kill keeps, and

@@ -97,7 +97,7 @@ public final class Curator {
         for (int i = 0; i < job.number("locks"); i++) {
             new InterProcessMutex(client, job.lock(i)).acquire();
         }
-        return "{\"extra\":{\"pid\":" + ProcessHandle.current().pid() + "},\"allocs\":-1}";
+        return "{\"allocs\":-1}";
     }
 
     private static String version() throws IOException {
