@@ -371,8 +371,8 @@ func TestNoEntries(t *testing.T) {
 		}
 		s.measureOne(t.Context(), 0, scenario{id: "a", job: work.Job{Work: work.Contend}}, ours)
 		got := s.Scenarios["a"][ours]
-		if len(got) != test.results || len(s.failed) != test.failed || len(got) > 0 && got[0].Entries != 5 {
-			t.Errorf("%q: got %+v, failures %v", test.answers, got, s.failed)
+		if len(got) != test.results || len(s.Failed) != test.failed || len(got) > 0 && got[0].Entries != 5 {
+			t.Errorf("%q: got %+v, failures %v", test.answers, got, s.Failed)
 		}
 	}
 }

@@ -167,7 +167,10 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 		fmt.Fprintf(stdout, "\nwrote RESULTS.md, results.json and %d plots to %s\n", len(s.report.figures), *out)
 	}
 	fmt.Fprintf(stdout, "took %s\n", s.Took)
-	return errors.Join(s.failed...)
+	if len(s.Failed) > 0 {
+		return errors.New(strings.Join(s.Failed, "\n"))
+	}
+	return nil
 }
 
 // moduleRoot returns the root of this program's module.

@@ -29,7 +29,7 @@ type report struct {
 	Versions  map[string]string `json:"versions"` // of the subjects and servers
 	Missing   map[string]string `json:"missing"`  // subjects that are not installed
 	Refused   map[string]string `json:"refused"`  // what subjects cannot do
-	Failed    []string          `json:"failed"`
+	Failed    []string          `json:"failed"`   // what went wrong
 	Rounds    int               `json:"rounds"`
 	Targets   targets           `json:"targets"`
 	*measured `json:"-"`

@@ -26,14 +26,12 @@ type suite struct {
 	warmup, measure int // milliseconds
 	log             io.Writer
 
-	jobs   int     // so far; each has its own directory
-	failed []error // of jobs; see also Failed
+	jobs int // so far; each has its own directory
 }
 
 // fail records that a job failed, and returns false.
 func (s *suite) fail(sc scenario, err error) bool {
-	err = fmt.Errorf("%s: %w", sc.id, err)
-	s.failed, s.Failed = append(s.failed, err), append(s.Failed, err.Error())
+	s.Failed = append(s.Failed, fmt.Sprintf("%s: %v", sc.id, err))
 	return false
 }
 
