@@ -48,7 +48,7 @@ var builtIn = map[string]work.Subject{
 	oursErr:        holdfast{version: "Holdfast, Hold.Err of a held lock", pairs: checkErr},
 	oursMutex:      holdfast{version: "Holdfast's Mutex, Lock and Release", mutex: true},
 	oursLinger:     holdfast{version: "Holdfast, Lock and Unlock with Config.Linger", wait: true, linger: time.Hour},
-	oursIdle:       holdfast{version: "Holdfast's Mutex, Lock and Unlock with Config.Linger", mutex: true, wait: true, linger: time.Hour},
+	oursIdle:       holdfast{version: "Holdfast's Mutex, Lock and Release with Config.Linger", mutex: true, linger: time.Hour},
 	oursSentinel:   holdfast{version: "Holdfast, Lock and Release, with Config.Sentinel", sentinel: true},
 	limitCAS:       locals[limitCAS],
 	limitBusy:      locals[limitBusy],

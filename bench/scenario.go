@@ -25,7 +25,7 @@ const (
 	oursLinger   = "holdfast-linger"   // with Unlock and Config.Linger
 	oursSentinel = "holdfast-sentinel" // with Config.Sentinel
 
-	oursIdle = "holdfast-idle" // a Mutex, with Unlock and Config.Linger
+	oursIdle = "holdfast-idle" // a Mutex, with Config.Linger
 
 	// These enter a lock that the process holds.
 	oursLock = "holdfast-lock" // Lock and Release

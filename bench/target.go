@@ -116,7 +116,7 @@ func (m *measured) targets() (all targets) {
 	costs("Lock + Unlock, uncontended", solo, oursUnlock, best(solo), 0.9)
 	costs("Lock + Release, uncontended", solo, ours, limitBare, 0)
 	rates("Lock + Unlock, lingering, no other process", solo, oursLinger, best(solo), 1000)
-	bound("Mutex, Lock + Unlock, lingering, no other process", "ns", 300, solo, oursIdle, nanos)
+	bound("Mutex, Lock + Release, lingering, no other process", "ns", 300, solo, oursIdle, nanos)
 	rates("Mutex, 32 goroutines of one process", excluding, oursMutex, curator, 100)
 	costs("Mutex, 32 goroutines of one process", excluding, oursMutex, limitMutex, 2)
 	rates("LockAll of three locks, uncontended", together(1), ours, curator, 1)
