@@ -150,7 +150,8 @@ func (c *complaint) when(wrong bool, what complaint) {
 // wrongInRound returns what is wrong with the events of a round that is over; "" if they
 // are right.
 func wrongInRound(events []Event) (wrong complaint) {
-	var granted, entered, over bool
+	var granted, over bool
+	var told [len(eventKinds)]bool // of the kinds that come once
 	var last Event
 	for i, e := range events {
 		wrong.when(over, "an event after the end")
@@ -167,9 +168,6 @@ func wrongInRound(events []Event) (wrong complaint) {
 			wrong.when(granted, "granted twice")
 			wrong.when(e.Token == 0 || e.Session == 0, "a grant without a token or a session")
 			granted = true
-		case EventEntered:
-			wrong.when(!granted || entered, "entered before the grant, or twice")
-			entered = true
 		case EventReleased, EventLost:
 			wrong.when(!granted, "it ends as if it had been granted")
 			wrong.when(e.Kind == EventLost && e.Err == nil, "a loss without a cause")
@@ -180,7 +178,8 @@ func wrongInRound(events []Event) (wrong complaint) {
 		case EventRevoked:
 		default:
 			wrong.when(e.Lock == "", "an event of the session")
-			wrong.when(!granted, "it comes before the grant")
+			wrong.when(!granted || told[e.Kind], "it comes before the grant, or twice")
+			told[e.Kind] = true
 		}
 		wrong.when(!granted && (e.Token != 0 || e.Session != 0 || e.Held != 0), "it holds the lock before the grant")
 		last = e

@@ -12,8 +12,9 @@ import (
 // An EventKind says what happened: see [Event].
 type EventKind uint8
 
-// The kinds of events. Those of a lock stand in the order in which they come: each round
-// ends with one EventReleased, EventLost or EventFailed, and has no event after it.
+// The kinds of events. A round of a lock begins with EventQueued, EventPlaced and EventGranted, as
+// far as it comes, and ends with one EventReleased, EventLost or EventFailed. It has no event after
+// that.
 const (
 	// EventQueued: this process has an entry in the lock's queue.
 	EventQueued EventKind = iota + 1
