@@ -73,7 +73,7 @@ func Open(ctx context.Context, o options.Options, log *slog.Logger) (_ *Cluster,
 		}
 		c.Servers = []string{address}
 	}
-	if o.Injects() {
+	if o.Faulty {
 		for range o.Processes {
 			links, err := c.runLinks()
 			if err != nil {

@@ -55,10 +55,6 @@ func (o Options) needsHistory() bool {
 	return o.Kind == wire.MixedWorkload || o.Kind != wire.BarrierWorkload && slices.Contains(wire.RecipeWorkloads, o.Kind)
 }
 
-// Injects reports whether faults are injected that a correct lock may show: waits that take
-// longer, and lost holds.
-func (o Options) Injects() bool { return len(o.Nemesis) > 0 }
-
 const usage = `Usage: go run ./stress [flags]
 
 Stress starts processes whose goroutines contend for locks, and checks the locks
@@ -174,6 +170,7 @@ func Parse(args []string, stdout, stderr io.Writer) (Options, error) {
 			facilities.System, facilities.Without = s.Servers.Name, s.Lacks
 		}
 		o.Nemesis, o.Lacking, err = chooseFaults(*kinds, facilities)
+		o.Faulty = len(o.Nemesis) > 0
 		// "all" and all but some are as many as there is time for.
 		o.Listed = *kinds != "" && !strings.Contains(","+*kinds, ",all") && !strings.HasPrefix(*kinds, "-")
 	}
@@ -185,7 +182,7 @@ func Parse(args []string, stdout, stderr io.Writer) (Options, error) {
 	}
 	if o.SessionTimeout == 0 {
 		o.SessionTimeout = 10 * time.Second
-		if o.Injects() {
+		if o.Faulty {
 			o.SessionTimeout = 4 * time.Second
 		}
 	}
@@ -233,7 +230,6 @@ func Parse(args []string, stdout, stderr io.Writer) (Options, error) {
 		// and another process gets its turn.
 		o.Think = o.Hold * time.Duration(max(1, (o.Goroutines+o.Locks-1)/o.Locks))
 	}
-	o.Faulty = o.Injects()
 	for o.Seed == 0 {
 		o.Seed = rand.Uint64()
 	}
@@ -341,7 +337,7 @@ func (o Options) check(ranges []func() error) error {
 	if o.Ensemble == 2 {
 		fault("-ensemble is 2: two servers go on only while both run, so use 1, 3 or 5")
 	}
-	if o.Greedy && o.Injects() {
+	if o.Greedy && o.Faulty {
 		fault("-greedy: its workers never give up, so leave it out or use -nemesis none")
 	}
 	if o.Report != "" {

@@ -134,7 +134,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 // logLevel returns the level from which a process logs. The warnings of clients tell of the
 // faults that are injected, of which the parent tells as well.
 func logLevel(o options.Options) slog.Level {
-	if o.Injects() {
+	if o.Faulty {
 		return slog.LevelError
 	}
 	return slog.LevelWarn
@@ -233,7 +233,7 @@ func (p *parent) prepare() (err error) {
 	var id [4]byte
 	_, _ = rand.Read(id[:]) // never fails
 	p.root = fmt.Sprintf("%s/holdfast-stress-%x", p.options.Chroot, id)
-	if p.options.Injects() {
+	if p.options.Faulty {
 		if p.trouble, err = p.newTrouble(); err != nil {
 			return errors.Join(fmt.Errorf("preparing faults: %w", err), p.cluster.Close(), p.scratch.Remove())
 		}
@@ -301,7 +301,7 @@ func (p *parent) introduce() {
 	if p.library != "" {
 		fmt.Fprintf(p.stdout, "  locks    of %s\n", p.library)
 	}
-	if o.Injects() {
+	if o.Faulty {
 		fmt.Fprintf(p.stdout, "  faults   %d planned, of %s\n", len(p.trouble.schedule.Injections), figures.Count(len(p.trouble.schedule.Kinds()), "kind"))
 		if left := p.trouble.left(); len(left) > 0 {
 			fmt.Fprintf(p.stdout, "           too short for  %s\n", strings.Join(left, ", "))
