@@ -37,8 +37,8 @@ type Chronicle struct {
 	stop    func()   // ends telling that the parent is alive
 
 	looked time.Time       // when the parent's goroutine last asked for the verdict so far
-	judged bool            // all other events have been judged
-	after  []history.Event // remarks since then
+	judged bool            // all other events have been judged; no other goroutine writes any more
+	after  []history.Event // those since then
 
 	nextPage time.Time // when the page is to be written again; the trial's goroutine alone uses it
 
@@ -166,13 +166,14 @@ func (c *Chronicle) failed(err error) {
 	}
 }
 
-// Write writes an event of the harness.
+// Write writes an event that the harness has seen. Once the history has been judged, the parent's
+// goroutine alone calls it, and the event is judged by Close.
 func (c *Chronicle) Write(e history.Event) {
 	if c == nil {
 		return
 	}
-	if e.Process == 0 && e.Kind != history.Started && e.Kind != history.Ended {
-		e.Process = history.Harness
+	if e.At == 0 {
+		e.At = history.Now()
 	}
 	if e.Kind == history.FaultBegan || e.Kind == history.FaultEnded {
 		c.mu.Lock()
@@ -180,20 +181,15 @@ func (c *Chronicle) Write(e history.Event) {
 		c.mu.Unlock()
 	}
 	c.journal.Write(e)
-}
-
-// Started notes that a process begins.
-func (c *Chronicle) Started(l Life) {
-	c.Write(history.Event{Kind: history.Started, Process: l.Process, Incarnation: l.Incarnation})
+	if c.judged {
+		c.after = append(c.after, e)
+	}
 }
 
 // Ended notes the end of a process, and whether that was in good order.
 func (c *Chronicle) Ended(l Life, well bool) {
 	c.Write(history.Event{Kind: history.Ended, Process: l.Process, Incarnation: l.Incarnation, OK: well})
 }
-
-// Stopping notes that the workers are told to end.
-func (c *Chronicle) Stopping() { c.Write(history.Event{Kind: history.Stopping}) }
 
 // note notes what the live view shows of e.
 func (c *Chronicle) note(e history.Event) {
@@ -313,21 +309,7 @@ func (c *Chronicle) Status() string {
 	return text
 }
 
-// Remark writes what the harness has found out. The parent's goroutine calls it.
-func (c *Chronicle) Remark(e history.Event) {
-	if c == nil {
-		return
-	}
-	if e.At == 0 {
-		e.At = history.Now()
-	}
-	c.journal.Write(e)
-	if c.judged {
-		c.after = append(c.after, e)
-	}
-}
-
-// Judge judges the history, to which only remarks may be added from then on.
+// Judge judges the history. What is written from then on is what the harness finds out.
 func (c *Chronicle) Judge() error {
 	c.stop()
 	_, err := c.trial.End()
@@ -344,7 +326,7 @@ func (c *Chronicle) Close(reported bool) (verdict.Verdict, error) {
 		err = errors.Join(err, report.Write(c.Dir, c.header, v, eventsOf(c.Dir)))
 	}
 	if err != nil { // the run fails, so its history must not look better
-		c.Remark(history.Event{Kind: history.Failure, Process: history.Harness, Text: journal.FirstLine(err.Error())})
+		c.Write(history.Event{Kind: history.Failure, Process: history.Harness, Text: journal.FirstLine(err.Error())})
 		var amended error
 		v, amended = c.amend()
 		err = errors.Join(err, amended)
@@ -352,7 +334,7 @@ func (c *Chronicle) Close(reported bool) (verdict.Verdict, error) {
 	return v, errors.Join(err, c.journal.Close(), c.claimed.Close())
 }
 
-// amend judges the remarks that were made since the last time, and writes the verdict.
+// amend judges what was written since the last time, and writes the verdict.
 func (c *Chronicle) amend() (verdict.Verdict, error) {
 	v, err := c.trial.Amend(c.after...)
 	c.after = nil

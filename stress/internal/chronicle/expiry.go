@@ -80,7 +80,7 @@ func (o *Obituary) Look() error {
 }
 
 func (o *Obituary) write(session string, at int64, by string) {
-	o.chronicle.Write(history.Event{At: at, Kind: history.Expired, Session: session, Text: by})
+	o.chronicle.Write(history.Event{At: at, Kind: history.Expired, Process: history.Harness, Session: session, Text: by})
 }
 
 // expiring matches the line of a leader that ends a session.

@@ -373,7 +373,7 @@ func (p *parent) startProcess(s wire.Settings) (*process, error) {
 	var c *process
 	c, err := startProcess(s, p.events, func(line string) { p.reporter.Line("process %d: %s", s.Process, line) })
 	if err == nil && s.Process != register.Mark {
-		p.chronicle.Started(c.life())
+		p.chronicle.Write(history.Event{Kind: history.Started, Process: c.index, Incarnation: c.incarnation})
 	}
 	return c, err
 }
@@ -570,7 +570,7 @@ func (p *parent) handleRegister(e event) {
 
 // showViolation shows a violation, if not too many have been shown.
 func (p *parent) showViolation(by string, v referee.Violation) {
-	p.chronicle.Remark(history.Event{Kind: history.Overlap, At: v.At, Process: history.Harness, Lock: v.Lock, Text: journal.FirstLine(v.String())})
+	p.chronicle.Write(history.Event{Kind: history.Overlap, At: v.At, Process: history.Harness, Lock: v.Lock, Text: journal.FirstLine(v.String())})
 	if n := len(p.summary.ViolationList); n < summary.MaxShown {
 		p.summary.ViolationList = append(p.summary.ViolationList, v)
 		p.reporter.Line("VIOLATION seen by %s, %v", by, v)
@@ -589,7 +589,7 @@ func (p *parent) failure(c *process, f wire.Failure) {
 	if f.Dump != "" {
 		text += "\n" + saveDump(c.index, f.Dump)
 	}
-	p.chronicle.Remark(history.Event{Kind: history.Failure, Process: c.index, Incarnation: c.incarnation, Text: journal.FirstLine(f.Text)})
+	p.chronicle.Write(history.Event{Kind: history.Failure, Process: c.index, Incarnation: c.incarnation, Text: journal.FirstLine(f.Text)})
 	p.show(text)
 	if f.Fatal {
 		p.stop()
@@ -612,7 +612,7 @@ func saveDump(process int, dump string) string {
 // fail counts and shows a failure that the parent found.
 func (p *parent) fail(text string) {
 	p.failures++
-	p.chronicle.Remark(history.Event{Kind: history.Failure, Process: history.Harness, Text: journal.FirstLine(text)})
+	p.chronicle.Write(history.Event{Kind: history.Failure, Process: history.Harness, Text: journal.FirstLine(text)})
 	p.show(text)
 }
 
@@ -633,7 +633,7 @@ func (p *parent) stop() {
 		p.stopped = time.Now()
 		p.cluster.StopSwallowing()
 		p.reporter.Phase("stopping")
-		p.chronicle.Stopping()
+		p.chronicle.Write(history.Event{Kind: history.Stopping, Process: history.Harness})
 		p.trouble.stop()
 		if len(p.processes) == 0 && p.register != nil {
 			p.register.stop()
@@ -773,7 +773,7 @@ func (p *parent) endHistory() {
 	}
 	p.reporter.Status("judging the history")
 	for _, l := range p.summary.LeakList {
-		p.chronicle.Write(history.Event{Kind: history.Left, Text: l.String(), Session: l.Owner})
+		p.chronicle.Write(history.Event{Kind: history.Left, Process: history.Harness, Text: l.String(), Session: l.Owner})
 	}
 	if err := p.chronicle.Judge(); err != nil {
 		p.fail(err.Error())
@@ -784,7 +784,7 @@ func (p *parent) endHistory() {
 		if f.Outcome == verdict.Void {
 			kind = history.TooLittle
 		}
-		p.chronicle.Remark(history.Event{Kind: kind, Process: history.Harness, Text: f.Text})
+		p.chronicle.Write(history.Event{Kind: kind, Process: history.Harness, Text: f.Text})
 	}
 	v, err := p.chronicle.Close(p.options.Report != "")
 	if err != nil {
