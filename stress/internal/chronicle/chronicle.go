@@ -198,7 +198,7 @@ func (c *Chronicle) note(e history.Event) {
 	c.latest = max(c.latest, e.At)
 	who := Life{e.Process, e.Incarnation}
 	l, k := &c.live, opKey{who, e.Op}
-	gone := c.lives.isOver(who)
+	gone := c.lives.over.has(who) // it may write on for a moment if it was killed
 	switch e.Kind {
 	case history.Request:
 		if !gone { // else nothing would ever end it
@@ -255,8 +255,8 @@ func (c *Chronicle) until() int64 {
 func (c *Chronicle) ProcessOf(session int64) (int, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	l, ok := c.lives.of(journal.SessionName(session))
-	return l.Process, ok
+	s, ok := c.lives.sessions[journal.SessionName(session)]
+	return s.Process, ok
 }
 
 // Kills notes that the nemesis kills a process.
@@ -264,7 +264,7 @@ func (c *Chronicle) Kills(l Life) {
 	c.Ended(l, false)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.lives.kills(l)
+	c.lives.killed[l.Process] = l.Incarnation
 }
 
 // Orphaned reports whether the session belonged to a process that the nemesis has killed.
@@ -274,8 +274,8 @@ func (c *Chronicle) Orphaned(session string) bool {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	l, ok := c.lives.of(session)
-	return ok && c.lives.isKilled(l)
+	s, ok := c.lives.sessions[session]
+	return ok && c.lives.killed.has(s.Life)
 }
 
 // Status describes the history so far, for the live view.

@@ -26,7 +26,7 @@ func TestLivesAreForgotten(t *testing.T) {
 			e.Session, e.Text = name(i), history.SessionBegan
 			c.note(e)
 		}
-		c.lives.kills(Life{e.Process, e.Incarnation})
+		c.lives.killed[e.Process] = e.Incarnation
 		e.At, e.Kind = at+second/2, history.Ended
 		c.note(e)
 		e.Kind, e.Session = history.Session, name(n+i) // which it still wrote
@@ -49,28 +49,28 @@ func TestLives(t *testing.T) {
 	ls.has(Life{1, 0}, "a", 10)
 	ls.ends(Life{1, 0}, 20)
 	ls.has(Life{1, 1}, "b", 30)
-	ls.kills(Life{1, 1})
+	ls.killed[1] = 1
 	ls.loses("a")
 	for _, tt := range []struct {
 		is   bool
 		want bool
 		what string
 	}{
-		{ls.isOver(Life{1, 0}), true, "the first incarnation is over"},
-		{ls.isOver(Life{1, 1}), false, "the second is over"},
-		{ls.isOver(Life{0, 0}), false, "another process is over"},
-		{ls.isKilled(Life{1, 1}), true, "the second was killed"},
-		{ls.isKilled(Life{1, 2}), false, "the third was killed"},
-		{ls.isKilled(Life{0, 0}), false, "another process was killed"},
+		{ls.over.has(Life{1, 0}), true, "the first incarnation is over"},
+		{ls.over.has(Life{1, 1}), false, "the second is over"},
+		{ls.over.has(Life{0, 0}), false, "another process is over"},
+		{ls.killed.has(Life{1, 1}), true, "the second was killed"},
+		{ls.killed.has(Life{1, 2}), false, "the third was killed"},
+		{ls.killed.has(Life{0, 0}), false, "another process was killed"},
 	} {
 		if tt.is != tt.want {
 			t.Errorf("%s: %v", tt.what, tt.is)
 		}
 	}
-	if _, ok := ls.of("a"); ok {
+	if _, ok := ls.sessions["a"]; ok {
 		t.Error("a session is known that its process has lost")
 	}
-	if l, ok := ls.of("b"); !ok || l != (Life{1, 1}) {
-		t.Errorf("the session belongs to %v, %v", l, ok)
+	if s, ok := ls.sessions["b"]; !ok || s.Life != (Life{1, 1}) {
+		t.Errorf("the session belongs to %v, %v", s.Life, ok)
 	}
 }
