@@ -59,17 +59,11 @@ func (w *worker) interrupted(run context.Context, s plan.Step, l *contended) {
 	}()
 	err := l.lock.Do(run, func(_ context.Context, h manager.Hold) error {
 		end()
-		g, err := h.Grant()
-		if err != nil {
-			w.noLonger("Grant", l, h, err)
-			return nil
-		}
-		leave, ok := w.enter(l, g, h)
+		g, leave, ok := w.goIn("Grant", l, h)
 		if !ok {
 			return nil
 		}
 		defer leave()
-		w.entered(l)
 		w.checkAbandoned(s, l, h, g)
 		w.stay(run, s.Hold, l, h.Lost())
 		end = w.activity.Begin("the end of Do after a panic", l)

@@ -84,11 +84,9 @@ func (b *barrierRecipe) left(ctx context.Context, w *worker, l *contended, st *b
 	case errors.Is(err, barrier.ErrLost):
 		w.child.count(func(n *wire.Counts) { n.LostHolds++ })
 		return
-	case err != nil && ctx.Err() != nil:
+	case err != nil && ctx.Err() != nil,
+		errors.Is(err, manager.ErrUnknownOutcome) && b.hall.Begun(st.Round+keptOutcomes): // its process was stopped for so many rounds
 		w.child.count(func(n *wire.Counts) { n.Timeouts++ })
-		return
-	case errors.Is(err, manager.ErrUnknownOutcome) && b.hall.Begun(st.Round+keptOutcomes):
-		w.child.count(func(n *wire.Counts) { n.Timeouts++ }) // its process was stopped for so many rounds
 		return
 	case err != nil:
 		w.unexpected("Leave", l, err)

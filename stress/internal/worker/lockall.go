@@ -86,17 +86,11 @@ func (w *worker) insideAll(ctx context.Context, s plan.Step, all []*contended, h
 		}
 	}()
 	for i, h := range holds {
-		g, err := h.Grant()
-		if err != nil {
-			w.noLonger("Grant of one of several", all[i], h, err)
-			return
-		}
-		leave, ok := w.enter(all[i], g, h)
+		_, leave, ok := w.goIn("Grant of one of several", all[i], h)
 		if !ok {
 			return
 		}
 		leaves = append(leaves, leave)
-		w.entered(all[i])
 	}
 	for _, l := range all {
 		w.writeNow(l)
@@ -190,18 +184,11 @@ func (w *worker) lockBounded(ctx context.Context, what string, l *contended) (h 
 	if !ok {
 		return h, nil
 	}
-	g, err := h.Grant()
-	if err != nil {
-		w.noLonger(what, l, h, err)
-		w.settles(what, l, h, true)
-		return h, nil
-	}
-	leave, ok = w.enter(l, g, h)
+	_, leave, ok = w.goIn(what, l, h)
 	if !ok {
-		h.Release()
+		w.settles(what, l, h, closed(h.Lost()))
 		return h, nil
 	}
-	w.entered(l)
 	w.writeNow(l)
 	return h, leave
 }

@@ -368,15 +368,10 @@ func (w *worker) inside(ctx context.Context, s plan.Step, l *contended, h manage
 // while, and leaves. It reports whether h was lost. It releases h only if the step
 // says to do so before another handle of the same holder is released.
 func (w *worker) visit(ctx context.Context, s plan.Step, l *contended, h manager.Hold) (lost bool) {
-	g, err := h.Grant() // checks the lease
-	if err != nil {
-		return w.noLonger("Grant", l, h, err)
-	}
-	leave, ok := w.enter(l, g, h)
+	g, leave, ok := w.goIn("Grant", l, h)
 	if !ok {
-		return false
+		return closed(h.Lost())
 	}
-	w.entered(l)
 	w.checkAbandoned(s, l, h, g)
 	w.writeNow(l)
 	w.sabotageInside()
@@ -470,13 +465,12 @@ func (w *worker) downgrade(ctx context.Context, s plan.Step, l *contended, h man
 	if granted.Token != g.Token && !lostWithin(h, time.Second) { // its node may have been deleted a moment ago
 		w.unexpected("taking the read lock under the write lock", l.reader, fmt.Errorf("its token is %d, but the write lock's is %d", granted.Token, g.Token))
 	}
-	leaveRead, ok := w.enter(l.reader, granted, read)
+	_, leaveRead, ok := w.goIn("taking the read lock under the write lock", l.reader, read)
 	if !ok {
 		leave()
 		read.Release()
 		return
 	}
-	w.entered(l.reader)
 	w.child.count(func(n *wire.Counts) { n.Downgrades++ })
 	w.stay(ctx, s.Hold/4, l, h.Lost()) // under both
 	leave()
@@ -530,6 +524,20 @@ func (w *worker) upgrade(ctx context.Context, s plan.Step, l *contended, h manag
 // asks writes into the history that the worker asks for l.
 func (w *worker) asks(l *contended) *journal.Record {
 	return w.records.Add(w.child.journal.Request(w.id, l))
+}
+
+// goIn has the worker be inside with h, which was granted: it enters, and counts the entry. It reports
+// false if the hold has been lost by then, or if the worker cannot enter.
+func (w *worker) goIn(what string, l *contended, h manager.Hold) (g manager.Grant, leave func(), ok bool) {
+	g, err := h.Grant() // checks the lease
+	if err != nil {
+		w.noLonger(what, l, h, err)
+		return g, nil, false
+	}
+	if leave, ok = w.enter(l, g, h); ok {
+		w.entered(l)
+	}
+	return g, leave, ok
 }
 
 // enter enters the referee, and writes into the history that the worker is inside. The
@@ -720,20 +728,13 @@ func (w *worker) stillHeld(what string, l *contended, h manager.Hold) {
 
 // noLonger checks the error of an operation on a granted hold. The only correct one
 // is that the hold was lost.
-func (w *worker) noLonger(what string, l *contended, h manager.Hold, err error) (lost bool) {
-	if errors.Is(err, manager.ErrLost) {
-		// A call may know of the loss a moment before the channel closes.
-		soon := time.NewTimer(time.Second)
-		defer soon.Stop()
-		select {
-		case <-h.Lost():
-		case <-soon.C:
-			w.unexpected(what, l, fmt.Errorf("the channel Lost is not closed a second later, but the error is: %w", err))
-		}
-		return true
+func (w *worker) noLonger(what string, l *contended, h manager.Hold, err error) {
+	switch {
+	case !errors.Is(err, manager.ErrLost):
+		w.unexpected(what, l, err)
+	case !lostWithin(h, time.Second): // a call may know of the loss a moment before the channel closes
+		w.unexpected(what, l, fmt.Errorf("the channel Lost is not closed a second later, but the error is: %w", err))
 	}
-	w.unexpected(what, l, err)
-	return false
 }
 
 // depth checks the number of unreleased handles of h's holder.
