@@ -4,7 +4,6 @@ package nemesis
 
 import (
 	"context"
-	"errors"
 	"slices"
 )
 
@@ -14,10 +13,7 @@ func killHelper(ctx context.Context, f *fault) error {
 	if err != nil {
 		return err
 	}
-	f.begin(processTarget(f.process), "")
-	err = helper.Kill()
-	f.ended(err == nil)
-	return err
+	return f.hit(ctx, processTarget(f.process), "", helper.Kill, nil)
 }
 
 // lateHelper lets the helper close the session of a process that was killed when that may have
@@ -27,18 +23,12 @@ func lateHelper(ctx context.Context, f *fault) error {
 	if err != nil {
 		return err
 	}
-	f.begin(processTarget(f.process), "")
-	err = helper.Pause()
-	if err == nil {
-		undo, cancel := undoing(ctx)
-		defer cancel()
-		if err = f.env.Replace(undo, f.process, 0); err == nil {
-			f.last(ctx)
+	return f.hit(ctx, processTarget(f.process), "", func() error {
+		if err := helper.Pause(); err != nil {
+			return err
 		}
-	}
-	resumed := helper.Resume()
-	f.ended(err == nil)
-	return errors.Join(err, resumed)
+		return f.another(ctx, f.process, 0)
+	}, helper.Resume)
 }
 
 // reserveHelped chooses a worker process that has a helper, and keeps other faults from it.

@@ -241,11 +241,11 @@ func revoke(ctx context.Context, f *fault) error {
 	if err != nil {
 		return err
 	}
-	f.begin(lockTarget(at.Lock), at.Lock)
-	ctx, cancel := context.WithTimeout(ctx, targetPatience)
-	defer cancel()
-	err = f.env.Revoke(ctx, at.Lock)
-	f.ended(err == nil)
+	err = f.hit(ctx, lockTarget(at.Lock), at.Lock, func() error {
+		ctx, cancel := context.WithTimeout(ctx, targetPatience)
+		defer cancel()
+		return f.env.Revoke(ctx, at.Lock)
+	}, nil)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errNoTarget, err)
 	}

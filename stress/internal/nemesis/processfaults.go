@@ -4,7 +4,6 @@ package nemesis
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -120,12 +119,14 @@ func (f *fault) replace(ctx context.Context, clock time.Duration) error {
 	if err != nil {
 		return err
 	}
-	f.begin(processTarget(p), "")
+	return f.hit(ctx, processTarget(p), "", func() error { return f.another(ctx, p, clock) }, nil)
+}
+
+// another kills the process and has another one started in its place, also if ctx ends.
+func (f *fault) another(ctx context.Context, process int, clock time.Duration) error {
 	undo, cancel := undoing(ctx)
 	defer cancel()
-	err = f.env.Replace(undo, p, clock)
-	f.ended(err == nil)
-	return err
+	return f.env.Replace(undo, process, clock)
 }
 
 func pauseWorker(ctx context.Context, f *fault) error {
@@ -133,12 +134,5 @@ func pauseWorker(ctx context.Context, f *fault) error {
 	if err != nil {
 		return err
 	}
-	f.begin(processTarget(p), "")
-	err = f.env.Pause(p)
-	if err == nil {
-		f.last(ctx)
-	}
-	resumed := f.env.Resume(p)
-	f.ended(err == nil)
-	return errors.Join(err, resumed)
+	return f.hit(ctx, processTarget(p), "", func() error { return f.env.Pause(p) }, func() error { return f.env.Resume(p) })
 }

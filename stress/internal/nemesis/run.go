@@ -192,6 +192,22 @@ func (f *fault) event(kind history.Kind) history.Event {
 	return history.Event{At: f.env.Now(), Kind: kind, Process: history.Harness, Fault: f.in.Number, Text: f.in.Kind, Target: f.target, Lock: f.lock, Stays: f.in.Stays}
 }
 
+// hit injects the fault by do, waits for as long as it lasts, and undoes it by undo, unless that is
+// nil. The fault takes effect if do has no error. It is undone also after an error. To record that it
+// begins can take seconds, so what limits the time of do is for do to begin.
+func (f *fault) hit(ctx context.Context, target, lock string, do, undo func() error) (err error) {
+	f.begin(target, lock)
+	if err = do(); err == nil {
+		f.last(ctx)
+	}
+	var undone error
+	if undo != nil {
+		undone = undo()
+	}
+	f.ended(err == nil)
+	return errors.Join(err, undone)
+}
+
 // last waits for as long as the fault lasts, or until ctx ends.
 func (f *fault) last(ctx context.Context) { pause.For(ctx, f.in.Lasts, nil) }
 

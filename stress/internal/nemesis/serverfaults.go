@@ -4,7 +4,6 @@ package nemesis
 
 import (
 	"context"
-	"errors"
 	"fmt"
 )
 
@@ -78,15 +77,14 @@ func onServer(r role, harm harm) func(context.Context, *fault) error {
 		if err != nil {
 			return fmt.Errorf("%w: %w", errNoTarget, err)
 		}
-		f.begin(target, "")
-		undo, err := harm(s, id)
-		if err == nil {
-			f.last(ctx)
-		}
-		whole, cancel := undoing(ctx)
-		defer cancel()
-		undone := undo(whole)
-		f.ended(err == nil)
-		return errors.Join(err, undone)
+		var undo func(context.Context) error
+		return f.hit(ctx, target, "", func() (err error) {
+			undo, err = harm(s, id)
+			return err
+		}, func() error {
+			whole, cancel := undoing(ctx)
+			defer cancel()
+			return undo(whole)
+		})
 	}
 }
