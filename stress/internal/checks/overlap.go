@@ -107,7 +107,7 @@ func (p overlapping) order(sc *scene.Scene) int {
 	if p.a.Fence.Token != 0 && p.b.Fence.Token != 0 && !besideUpgrade(p.a, p.b) && !besideUpgrade(p.b, p.a) {
 		return p.a.Fence.Compare(p.b.Fence)
 	}
-	if x := cmp.Compare(sc.Given(p.a), sc.Given(p.b)); x != 0 {
+	if x := cmp.Compare(sc.Sure(p.a, p.a.Since), sc.Sure(p.b, p.b.Since)); x != 0 { // one that was stopped is told later
 		return x
 	}
 	return cmp.Compare(p.a.Since, p.b.Since)

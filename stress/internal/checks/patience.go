@@ -25,7 +25,8 @@ type Patience struct {
 	Oldest int64 // nothing that began before is judged any more, but for what was found
 	cut    bool  // the history has no end
 	tally  tally
-	free   share
+	// How long requests that might have begun at any moment would have had no excuse, and of how long.
+	free, sampled int64
 }
 
 // A request is a hold that is waited for.
@@ -203,8 +204,12 @@ func (c *Patience) sample(sc *scene.Scene) {
 			continue
 		}
 		for _, p := range sc.Processes {
-			if !p.Over {
-				c.free.add(since, !sc.Excuses.Touches(sc, p, l))
+			if p.Over {
+				continue
+			}
+			c.sampled += since
+			if !sc.Excuses.Touches(sc, p, l) {
+				c.free += since
 			}
 		}
 	}
@@ -232,8 +237,8 @@ func (c *Patience) Unanswered(sc *scene.Scene, h *scene.Hold) {
 // Explain says how much was not judged.
 func (c *Patience) Explain(sc *scene.Scene) {
 	c.Note = c.tally.note(sc, "%s of %s waits had no excuse")
-	if c.Note != "" && c.free.all > 0 {
-		c.Note += fmt.Sprintf("; of the waits that might have begun at any moment, %.0f %% would have had no excuse", c.free.percent())
+	if c.Note != "" && c.sampled > 0 {
+		c.Note += fmt.Sprintf("; of the waits that might have begun at any moment, %.0f %% would have had no excuse", 100*float64(c.free)/float64(c.sampled))
 	}
 	if c.cut {
 		c.Note = strings.TrimPrefix(c.Note+"; ", "; ") + "the history ends before the workers were told to stop, so requests that are open then are not judged"

@@ -46,16 +46,3 @@ func (t *tally) note(sc *scene.Scene, format string) string {
 	return fmt.Sprintf(format+"; faults excused %s of %s in all, and %s would have been too late without that; the longest of the rest took %.0f %% of the time that it may take",
 		figures.Number(t.plain), figures.Number(t.n), duration(t.excuse), duration(t.took), figures.Number(t.saved), 100*t.worst)
 }
-
-// A share is a part of some time.
-type share struct{ part, all int64 }
-
-func (s *share) add(d int64, in bool) {
-	s.all += d
-	if in {
-		s.part += d
-	}
-}
-
-// percent returns the share in percent.
-func (s *share) percent() float64 { return 100 * float64(s.part) / float64(max(s.all, 1)) }

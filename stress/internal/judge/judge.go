@@ -389,9 +389,6 @@ func (j *Judge) faultEnded(e history.Event) {
 	}
 }
 
-// Interim returns what the events so far have shown.
-func (j *Judge) Interim() verdict.Verdict { return j.sum() }
-
 // Finish returns the verdict. Afterwards only what the harness has seen may be added, such as
 // [history.Failure].
 func (j *Judge) Finish() verdict.Verdict {
@@ -403,7 +400,7 @@ func (j *Judge) Finish() verdict.Verdict {
 			c.End(j.scene)
 		}
 	}
-	return j.sum()
+	return j.Interim()
 }
 
 // WritePictures writes, for histories of a lock that are not linearizable, pages in HTML into
@@ -423,8 +420,8 @@ const (
 	few  = 100
 )
 
-// sum returns the verdict on all that was judged.
-func (j *Judge) sum() verdict.Verdict {
+// Interim returns what the events so far have shown.
+func (j *Judge) Interim() verdict.Verdict {
 	v := verdict.Verdict{
 		Outcome:        verdict.OK,
 		Findings:       []verdict.Finding{},

@@ -230,15 +230,6 @@ func (sc *Scene) Targets(f *Fault) (all []*Process) {
 	return all
 }
 
-// Given returns when h may have been given its mode at the earliest. A holder that was
-// stopped is told later.
-func (sc *Scene) Given(h *Hold) int64 {
-	if since, ok := sc.Excused(h, h.Since); ok {
-		return since
-	}
-	return h.Since
-}
-
 // Sure returns the last time until that time at which the process could know whether it
 // held h.
 func (sc *Scene) Sure(h *Hold, at int64) int64 {

@@ -87,7 +87,7 @@ func (sc *Scene) Begin(p *Process, e history.Event) *Hold {
 	}
 	p.Holds[e.Op] = h
 	l.open++
-	p.count(Waiting, 1)
+	p.Counts[Waiting]++
 	p.grasp(h, e.At)
 	return h
 }
@@ -101,7 +101,7 @@ func (sc *Scene) Drop(h *Hold) {
 		return
 	}
 	p := h.Process
-	p.count(h.Phase, -1)
+	p.Counts[h.Phase]--
 	h.Phase = over
 	delete(p.Holds, h.Op)
 	l := h.Lock
@@ -117,14 +117,14 @@ func (sc *Scene) Drop(h *Hold) {
 // Grant notes that h is granted. It is among those inside once it has entered.
 func (sc *Scene) Grant(h *Hold, e history.Event) {
 	p := h.Process
-	p.count(h.Phase, -1)
+	p.Counts[h.Phase]--
 	h.Phase, h.Granted, h.Fence, h.Permits = Inside, e.At, Fence{e.Token, e.Turn}, max(e.Permits, 1)
 	h.Since, h.Known, h.Asked = e.At, e.At, h.Lock.asked(h)
 	h.Session = cmp.Or(e.Session, p.Session)
 	if e.Mode != "" {
 		h.Mode = e.Mode
 	}
-	p.count(Inside, 1)
+	p.Counts[Inside]++
 	p.enter(h, e.At)
 	sc.Excuses.granted(h)
 }
@@ -134,9 +134,9 @@ func (h *Hold) Enters() { h.Lock.Inside = append(h.Lock.Inside, h) }
 
 // Release notes that the worker of h has begun to release it.
 func (h *Hold) Release(at int64) {
-	h.Process.count(Inside, -1)
+	h.Process.Counts[Inside]--
 	h.Phase, h.Ended, h.released = Releasing, at, true
-	h.Process.count(Releasing, 1)
+	h.Process.Counts[Releasing]++
 }
 
 // Leave notes that h is not inside any more.

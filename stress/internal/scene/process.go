@@ -62,9 +62,6 @@ func (sc *Scene) forget() {
 	}
 }
 
-// count notes that the number of holds in that phase changes.
-func (p *Process) count(ph Phase, by int) { p.Counts[ph] += by }
-
 // Held returns the holds of the process that are inside, in the order of their requests.
 func (p *Process) Held() (all []*Hold) {
 	for _, h := range p.Holds {
