@@ -144,15 +144,7 @@ func (t *trouble) thirdsFor(target int) (all []third) {
 
 // stay tells the process that a fault hits, and another one, to stay inside with a third of
 // the locks each.
-func (t *trouble) stay(target int) {
-	all := t.thirdsFor(target)
-	t.mu.Lock()
-	for _, x := range all {
-		t.staying[x]++
-	}
-	t.mu.Unlock()
-	t.tell(all, wire.StayLine)
-}
+func (t *trouble) stay(target int) { t.order(target, 1, wire.StayLine) }
 
 // leave ends stay, when a fault of that kind is over. A node has been deleted only just:
 // a worker that left at once would not be told inside that it has lost the lock.
@@ -160,19 +152,20 @@ func (t *trouble) leave(target int, kind string) {
 	if kind == deleteHolder || kind == deleteWaiter {
 		pause.For(context.Background(), telling, nil)
 	}
+	t.order(target, -1, wire.LeaveLine)
+}
+
+// order counts by one more fault, or one less, where processes are to stay inside, and has the parent
+// tell them.
+func (t *trouble) order(target, more int, line string) {
 	all := t.thirdsFor(target)
 	t.mu.Lock()
 	for _, x := range all {
-		if t.staying[x]--; t.staying[x] == 0 {
+		if t.staying[x] += more; t.staying[x] == 0 {
 			delete(t.staying, x)
 		}
 	}
 	t.mu.Unlock()
-	t.tell(all, wire.LeaveLine)
-}
-
-// tell has the parent tell processes what to do with parts of the locks.
-func (t *trouble) tell(all []third, line string) {
 	t.do(func(p *parent) {
 		for _, x := range all {
 			p.tell(x.process, fmt.Sprintf(line, x.part))
