@@ -22,16 +22,15 @@ type times struct {
 	open   map[holding]*stay
 	stays  map[string][]*stay // by lock
 	stops  map[int][]span     // by process
-	began  map[int]fault      // by the number of the fault
 	last   int64
 
 	told    map[holding]int64 // when the holder was told of a loss
 	refused []refusal
 
-	grants  []int64 // when
-	trouble []span  // faults of all kinds
-	active  map[int]int64
-	longest int64 // when the longest overlap began
+	grants  []int64       // when
+	trouble []span        // faults of all kinds
+	active  map[int]fault // by their numbers
+	longest int64         // when the longest overlap began
 }
 
 // A holding is an acquisition.
@@ -56,12 +55,13 @@ type refusal struct {
 }
 
 type fault struct {
+	stops   bool // a process
 	process int
 	at      int64
 }
 
 func newTimes(shared bool) *times {
-	return &times{shared: shared, open: map[holding]*stay{}, stays: map[string][]*stay{}, stops: map[int][]span{}, began: map[int]fault{}, told: map[holding]int64{}, active: map[int]int64{}}
+	return &times{shared: shared, open: map[holding]*stay{}, stays: map[string][]*stay{}, stops: map[int][]span{}, told: map[holding]int64{}, active: map[int]fault{}}
 }
 
 // awake is how long after a process goes on its threads have run, each a few times: before that none
@@ -98,19 +98,19 @@ func (t *times) event(e history.Event) {
 			}
 		}
 	case history.FaultBegan:
-		t.active[e.Fault] = e.At
-		var process int
-		if _, err := fmt.Sscanf(e.Target, "process %d", &process); err == nil && e.Text == "pause-worker" {
-			t.began[e.Fault] = fault{process, e.At}
-		}
+		f := fault{at: e.At}
+		_, err := fmt.Sscanf(e.Target, "process %d", &f.process)
+		f.stops = err == nil && e.Text == "pause-worker"
+		t.active[e.Fault] = f
 	case history.FaultEnded:
-		if began, ok := t.active[e.Fault]; ok {
-			t.trouble = append(t.trouble, span{began, e.At})
-			delete(t.active, e.Fault)
+		f, ok := t.active[e.Fault]
+		if !ok {
+			return
 		}
-		if f, ok := t.began[e.Fault]; ok {
+		delete(t.active, e.Fault)
+		t.trouble = append(t.trouble, span{f.at, e.At})
+		if f.stops {
 			t.stops[f.process] = append(t.stops[f.process], span{f.at, e.At + int64(awake)})
-			delete(t.began, e.Fault)
 		}
 	}
 }
@@ -128,8 +128,8 @@ const afterwards = 2 * time.Second
 // pace returns the grants a second while no fault was active and none had been just before, while
 // one was, and just after one.
 func (t *times) pace(begin int64) pace {
-	for _, began := range t.active {
-		t.trouble = append(t.trouble, span{began, t.last})
+	for _, f := range t.active {
+		t.trouble = append(t.trouble, span{f.at, t.last})
 	}
 	slices.SortFunc(t.trouble, func(a, b span) int { return cmp.Compare(a.from, b.from) })
 	slices.Sort(t.grants)
