@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -139,12 +140,7 @@ func (c *contender) wait(r *run) error {
 	err := r.cmd.Wait()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i := range c.runs {
-		if c.runs[i] == r {
-			c.runs = append(c.runs[:i], c.runs[i+1:]...)
-			break
-		}
-	}
+	c.runs = slices.DeleteFunc(c.runs, func(o *run) bool { return o == r })
 	return err
 }
 
