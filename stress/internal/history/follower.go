@@ -118,9 +118,13 @@ func (f *Follower) Next(ctx context.Context) (e Event, ok bool, err error) {
 		if len(f.pending) > 0 && f.pending[0].At <= f.safe {
 			return f.pop(), true, nil
 		}
-		if !f.finished && closed(f.finish) {
-			f.finished = true
-			f.again() // all have to be read to their ends once more
+		select {
+		case <-f.finish:
+			if !f.finished {
+				f.finished = true
+				f.again() // all have to be read to their ends once more
+			}
+		default:
 		}
 		progress, err := f.advance()
 		if err != nil {
@@ -136,15 +140,6 @@ func (f *Follower) Next(ctx context.Context) (e Event, ok bool, err error) {
 				return Event{}, false, err
 			}
 		}
-	}
-}
-
-func closed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
 	}
 }
 
