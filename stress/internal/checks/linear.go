@@ -110,7 +110,7 @@ func NewLinear() Linear {
 // elements of queues are used once.
 func (c *Linear) of(h *scene.Hold) *line {
 	l := h.Lock
-	if scene.Kind(h.Mode) == scene.Semaphore || l.Once {
+	if h.Mode == history.Permit || l.Once {
 		return nil
 	}
 	if c.lines[l] == nil {
@@ -158,7 +158,7 @@ func (c *Linear) Granted(sc *scene.Scene, h *scene.Hold) {
 	}
 	n.add(Action{what: acquire, possession: p.number, process: p.process.ID, Mode: p.mode, fence: p.fence}, p.from, h.Granted)
 	switch {
-	case len(n.actions) >= FewOperations && !excused && (scene.Kind(h.Mode) == scene.Exclusive || h.Mode == history.WriteMode):
+	case len(n.actions) >= FewOperations && !excused && h.Mode.Alone():
 		c.cut(sc, h.Lock, h.Granted, p)
 	case len(n.actions) >= ManyOperations:
 		c.cut(sc, h.Lock, h.Granted, nil)

@@ -68,7 +68,7 @@ func (c *Register) Granted(l *scene.Lock, f scene.Fence) {
 // Accepted judges a write that the register has accepted.
 func (c *Register) Accepted(sc *scene.Scene, e history.Event) {
 	l, f := sc.Lock(e.Lock, e.Mode), scene.Fence{Token: e.Token, Turn: e.Turn}
-	if scene.Kind(l.Mode) == scene.Semaphore {
+	if l.Mode == history.Permit {
 		return // several hold it, and write in any order
 	}
 	b := c.of(l)
@@ -98,7 +98,7 @@ func (c *Register) Stale(sc *scene.Scene, e history.Event) {
 		c.unjudged++
 		return
 	}
-	if scene.Kind(l.Mode) != scene.Semaphore && f.Compare(b.accepted) >= 0 {
+	if l.Mode != history.Permit && f.Compare(b.accepted) >= 0 {
 		c.find(sc, l, e.At, "the register refused a write to %q with %v at %s, although it had accepted none with a higher one", l.Name, f, sc.When(e.At))
 	}
 }
@@ -106,7 +106,7 @@ func (c *Register) Stale(sc *scene.Scene, e history.Event) {
 // Answered judges the answer that a worker got to its write.
 func (c *Register) Answered(sc *scene.Scene, e history.Event) {
 	h := sc.Hold(e)
-	if h == nil || h.Phase != scene.Inside || e.OK || scene.Kind(h.Mode) == scene.Semaphore || h.Mode == history.Read || h.Mode == history.Upgradable {
+	if h == nil || h.Phase != scene.Inside || e.OK || h.Mode == history.Permit || h.Mode == history.Read || h.Mode == history.Upgradable {
 		return
 	}
 	c.Judged++

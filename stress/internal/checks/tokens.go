@@ -18,7 +18,7 @@ type Tokens struct {
 
 // Granted judges the token of h. A token 0 means that the lock has none.
 func (c *Tokens) Granted(sc *scene.Scene, h *scene.Hold) {
-	if h.Fence.Token == 0 || scene.Kind(h.Mode) == scene.Semaphore {
+	if h.Fence.Token == 0 || h.Mode == history.Permit {
 		return
 	}
 	l := h.Lock

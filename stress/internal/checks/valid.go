@@ -15,7 +15,7 @@ type Valid struct{ Check }
 // Told judges that the worker asked at that time, and was told that h is valid.
 func (c *Valid) Told(sc *scene.Scene, h *scene.Hold, at int64) {
 	c.Judged++
-	if scene.Kind(h.Mode) == scene.Semaphore {
+	if h.Mode == history.Permit {
 		return
 	}
 	if _, ok := sc.Deleted(h, at, at); ok {
@@ -36,7 +36,7 @@ func (c *Valid) Told(sc *scene.Scene, h *scene.Hold, at int64) {
 	}
 	for mode, top := range h.Lock.Highest {
 		later := h.Fence.Token != 0 && top.Fence.Compare(h.Fence) > 0 && top.At < at && (top.By != h.Process || h.Mode == history.Exclusive)
-		if later && (scene.Kind(mode) == scene.Exclusive || mode == history.WriteMode) {
+		if later && mode.Alone() {
 			c.find(sc, h.Lock, at, "%v was told at %s that its hold of %q is valid, but process %d was granted it with %v at %s", h, sc.When(at), h.Lock.Name, top.By.Number, top.Fence, sc.When(top.At))
 			return
 		}

@@ -172,6 +172,11 @@ const (
 	Permit     Mode = "permit" // of a semaphore: as many at once as the lock's Capacity
 )
 
+// Alone reports whether a process that holds a lock in the mode does so alone.
+func (m Mode) Alone() bool {
+	return m != Read && m != Upgradable && m != Permit
+}
+
 // A Lock is one that a history is about. What a recipe gives to one process at a time is
 // one, too: the leadership of an election, a shard, an element of a queue.
 type Lock struct {

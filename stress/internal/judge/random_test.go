@@ -134,7 +134,7 @@ func following(events []history.Event, i int, like func(history.Event) bool) int
 func successor(events []history.Event, i int) int {
 	e := events[i]
 	return following(events, i, func(f history.Event) bool {
-		return f.Kind == history.Granted && f.Lock == e.Lock && f.Process != e.Process && !scene.Together(e.Mode, f.Mode) && scene.Kind(e.Mode) != scene.Semaphore
+		return f.Kind == history.Granted && f.Lock == e.Lock && f.Process != e.Process && !scene.Together(e.Mode, f.Mode) && e.Mode != history.Permit
 	})
 }
 

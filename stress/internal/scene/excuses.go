@@ -150,7 +150,7 @@ func (x *excuses) connected(sc *Scene, p *Process, since, at int64) {
 // granted notes that h has been granted. If that excludes all others, and its process asked
 // after another had given the lock up, then that one's node is gone.
 func (x *excuses) granted(h *Hold) {
-	if !excludes(h.Mode) {
+	if !h.Mode.Alone() {
 		return
 	}
 	asked := h.Process.grips[h.Lock].asked

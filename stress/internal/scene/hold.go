@@ -163,7 +163,7 @@ func (h *Hold) String() string {
 	if h.Process.Incarnation > 0 {
 		s = fmt.Sprintf("process %d (start %d), worker %d", h.Process.Number, h.Process.Incarnation+1, h.worker)
 	}
-	if Kind(h.Mode) != Exclusive {
+	if h.Mode == history.WriteMode || !h.Mode.Alone() {
 		s += ", " + string(h.Mode)
 	}
 	if h.Fence.Token != 0 {

@@ -156,7 +156,8 @@ func (sc *Scene) Lock(name string, mode history.Mode) *Lock {
 		return l
 	}
 	l := &Lock{Lock: history.Lock{Name: name, Mode: mode}}
-	if Kind(mode) == readWrite {
+	switch mode {
+	case history.Read, history.Upgradable, history.WriteMode:
 		l.Mode = ""
 	}
 	for _, p := range sc.prefixes {
@@ -195,36 +196,10 @@ func (sc *Scene) rest(l *Lock) {
 	}
 }
 
-// A LockKind is what its modes have in common.
-type LockKind int
-
-// The kinds.
-const (
-	Exclusive LockKind = iota
-	readWrite
-	Semaphore
-)
-
-// Kind returns the kind of lock that has the mode.
-func Kind(m history.Mode) LockKind {
-	switch m {
-	case history.Read, history.Upgradable, history.WriteMode:
-		return readWrite
-	case history.Permit:
-		return Semaphore
-	}
-	return Exclusive
-}
-
 // Together reports whether two processes may hold a lock in these modes at once.
 func Together(a, b history.Mode) bool {
 	return a == history.Read && (b == history.Read || b == history.Upgradable) ||
 		a == history.Upgradable && b == history.Read
-}
-
-// excludes reports whether a process that holds a lock in that mode does so alone.
-func excludes(m history.Mode) bool {
-	return m == history.Exclusive || m == history.Mutex || m == history.WriteMode
 }
 
 // Compatible reports whether a and b may be inside at once. For permits, which are

@@ -51,18 +51,12 @@ func (f *formerGrants) take(now time.Time) (g formerGrant, ok bool) {
 	return g, false
 }
 
-// writes reports whether holders of the mode write. Readers do not: the resource compares
-// the tokens of writers only.
-func writes(m history.Mode) bool {
-	return m == history.Exclusive || m == history.Mutex || m == history.WriteMode
-}
-
 // writeNow writes to the register under the hold that the worker has of l, without asking
 // whether it still has it.
 func (w *worker) writeNow(l *contended) {
 	if r := w.records.Find(l, journal.Inside); r != nil {
 		e := r.Fill(history.Event{Kind: history.Write})
-		if writes(e.Mode) {
+		if e.Mode.Alone() { // the resource compares the tokens of writers only
 			w.write(&w.register, e)
 		}
 	}
@@ -88,7 +82,7 @@ func (w *worker) leaves(r *journal.Record, lost bool) {
 		return
 	}
 	e := r.Fill(history.Event{Kind: history.Write, Text: "late"})
-	if e.Token == 0 || !writes(e.Mode) {
+	if e.Token == 0 || !e.Mode.Alone() {
 		return
 	}
 	after := w.child.settings.Hold
