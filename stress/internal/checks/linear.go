@@ -86,7 +86,7 @@ type possession struct {
 	number  int
 	process *scene.Process
 	session string
-	fence   scene.Fence
+	fence   history.Fence
 	mode    history.Mode // the strongest of the holds
 	holds   []*scene.Hold
 	asked   int64 // when the process asked for it

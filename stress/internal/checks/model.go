@@ -23,9 +23,9 @@ type Action struct {
 	what       verb
 	possession int // number
 	process    scene.ID
-	Mode       history.Mode // acquire, change
-	fence      scene.Fence  // acquire
-	place      place        // acquire
+	Mode       history.Mode  // acquire, change
+	fence      history.Fence // acquire
+	place      place         // acquire
 }
 
 // A place says how many acquisitions of a window come before this one, by modes, because
@@ -109,8 +109,8 @@ type owner struct {
 
 // tops are the highest tokens so far.
 type tops struct {
-	of     [len(classes)]scene.Fence // by class
-	writer scene.ID                  // that got the highest write token
+	of     [len(classes)]history.Fence // by class
+	writer scene.ID                    // that got the highest write token
 }
 
 // specification is the model for the checker.

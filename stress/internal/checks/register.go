@@ -21,9 +21,9 @@ type Register struct {
 
 // A book has the tokens of a lock that matter to its register.
 type book struct {
-	granted   []scene.Fence // in order: those that may still write to the register
-	forgotten scene.Fence   // the highest that granted has had to forget
-	accepted  scene.Fence   // the highest that the register has accepted
+	granted   []history.Fence // in order: those that may still write to the register
+	forgotten history.Fence   // the highest that granted has had to forget
+	accepted  history.Fence   // the highest that the register has accepted
 }
 
 // of returns the book of the lock.
@@ -45,12 +45,12 @@ func NewRegister() Register {
 const Memory = 4096
 
 // Granted notes a token that may write to the register.
-func (c *Register) Granted(l *scene.Lock, f scene.Fence) {
+func (c *Register) Granted(l *scene.Lock, f history.Fence) {
 	b := c.of(l)
 	if f.Token == 0 || f.Compare(b.accepted) < 0 {
 		return
 	}
-	i, known := slices.BinarySearchFunc(b.granted, f, scene.Fence.Compare)
+	i, known := slices.BinarySearchFunc(b.granted, f, history.Fence.Compare)
 	if known {
 		return
 	}
@@ -67,7 +67,7 @@ func (c *Register) Granted(l *scene.Lock, f scene.Fence) {
 
 // Accepted judges a write that the register has accepted.
 func (c *Register) Accepted(sc *scene.Scene, e history.Event) {
-	l, f := sc.Lock(e.Lock, e.Mode), scene.Fence{Token: e.Token, Turn: e.Turn}
+	l, f := sc.Lock(e.Lock, e.Mode), e.Fence()
 	if l.Mode == history.Permit {
 		return // several hold it, and write in any order
 	}
@@ -77,7 +77,7 @@ func (c *Register) Accepted(sc *scene.Scene, e history.Event) {
 		c.find(sc, l, e.At, "the register accepted a write to %q with %v at %s, after one with %v", l.Name, f, sc.When(e.At), b.accepted)
 		return
 	}
-	i, known := slices.BinarySearchFunc(b.granted, f, scene.Fence.Compare)
+	i, known := slices.BinarySearchFunc(b.granted, f, history.Fence.Compare)
 	switch {
 	case known:
 	case f.Compare(b.forgotten) <= 0, sc.Partial && (len(b.granted) == 0 || f.Compare(b.granted[0]) < 0):
@@ -91,10 +91,10 @@ func (c *Register) Accepted(sc *scene.Scene, e history.Event) {
 
 // Stale judges a write that the register has refused.
 func (c *Register) Stale(sc *scene.Scene, e history.Event) {
-	l, f := sc.Lock(e.Lock, e.Mode), scene.Fence{Token: e.Token, Turn: e.Turn}
+	l, f := sc.Lock(e.Lock, e.Mode), e.Fence()
 	b := c.of(l)
 	c.Refused++
-	if sc.Partial && b.accepted == (scene.Fence{}) {
+	if sc.Partial && b.accepted == (history.Fence{}) {
 		c.unjudged++
 		return
 	}

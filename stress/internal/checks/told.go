@@ -40,7 +40,7 @@ type session struct {
 // A loss is a hold of a process that was lost.
 type loss struct {
 	lock  *scene.Lock
-	fence scene.Fence
+	fence history.Fence
 	at    int64 // when the last of its goroutines was told
 	fate  fate
 	late  bool // it was found

@@ -11,6 +11,11 @@
 // segments, so that old ones can be removed during a long run.
 package history
 
+import (
+	"cmp"
+	"fmt"
+)
+
 // A Kind says what happened.
 type Kind string
 
@@ -176,6 +181,24 @@ const (
 func (m Mode) Alone() bool {
 	return m != Read && m != Upgradable && m != Permit
 }
+
+// A Fence is a fencing token: for a mutex, with the turn under it.
+type Fence struct{ Token, Turn uint64 }
+
+// Compare returns a negative number if f is the older one, and a positive one if it is the newer.
+func (f Fence) Compare(other Fence) int {
+	return cmp.Or(cmp.Compare(f.Token, other.Token), cmp.Compare(f.Turn, other.Turn))
+}
+
+func (f Fence) String() string {
+	if f.Turn > 0 {
+		return fmt.Sprintf("token %d turn %d", f.Token, f.Turn)
+	}
+	return fmt.Sprintf("token %d", f.Token)
+}
+
+// Fence returns the fencing token of the event.
+func (e Event) Fence() Fence { return Fence{e.Token, e.Turn} }
 
 // A Lock is one that a history is about. What a recipe gives to one process at a time is
 // one, too: the leadership of an election, a shard, an element of a queue.

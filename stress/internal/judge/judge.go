@@ -206,7 +206,7 @@ func (j *Judge) granted(e history.Event) {
 	j.grants++
 	l := j.scene.Lock(e.Lock, e.Mode)
 	if p.Over { // it was killed a moment after Ended was written
-		j.register.Granted(l, scene.Fence{Token: e.Token, Turn: e.Turn})
+		j.register.Granted(l, e.Fence())
 		j.told.Inside(j.scene, p, e.Session, e.At)
 		return
 	}

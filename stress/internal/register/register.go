@@ -43,13 +43,6 @@ type Write struct {
 	Op          uint64
 }
 
-// A fencing is a token and a turn.
-type fencing struct{ token, turn uint64 }
-
-func (f fencing) below(g fencing) bool {
-	return f.token < g.token || f.token == g.token && f.turn < g.turn
-}
-
 // A register is the state of the process.
 type register struct {
 	sloppy bool // sabotage: accepts every write
@@ -58,7 +51,7 @@ type register struct {
 	// order there. The file is local, and no caller waits for anything else.
 	mu      sync.Mutex
 	journal *journal.Journal
-	highest map[string]fencing // by lock
+	highest map[string]history.Fence // by lock
 }
 
 // Main runs the register until stdin ends, and returns its exit status.
@@ -78,7 +71,7 @@ func Main(s wire.Settings, stdin io.Reader, out *wire.MessageWriter) int {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	r := &register{journal: j, highest: map[string]fencing{}, sloppy: s.Sabotage == wire.SloppyRegister}
+	r := &register{journal: j, highest: map[string]history.Fence{}, sloppy: s.Sabotage == wire.SloppyRegister}
 	server := rpc.NewServer()
 	if err := server.RegisterName(service, r); err != nil {
 		return fail(err)
@@ -118,10 +111,9 @@ func listen(ctx context.Context, listener net.Listener, server *rpc.Server) {
 func (r *register) Write(w Write, accepted *bool) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	fence := fencing{w.Token, w.Turn}
 	e := history.Event{Kind: history.Stale, Process: w.Process, Lock: w.Lock, Token: w.Token, Turn: w.Turn, Worker: w.Worker, Op: w.Op}
-	if *accepted = r.sloppy || !fence.below(r.highest[w.Lock]); *accepted {
-		r.highest[w.Lock] = fence
+	if *accepted = r.sloppy || e.Fence().Compare(r.highest[w.Lock]) >= 0; *accepted {
+		r.highest[w.Lock] = e.Fence()
 		e.Kind = history.Accepted
 	}
 	r.journal.Write(e)

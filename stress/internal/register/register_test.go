@@ -4,6 +4,8 @@ package register
 
 import (
 	"testing"
+
+	"github.com/holdfast-go/holdfast/stress/internal/history"
 )
 
 func TestRegister(t *testing.T) {
@@ -23,7 +25,7 @@ func TestRegister(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			r := &register{highest: map[string]fencing{}}
+			r := &register{highest: map[string]history.Fence{}}
 			for i, w := range tt.writes {
 				var got bool
 				if err := r.Write(Write{Lock: w.lock, Token: w.token, Turn: w.turn}, &got); err != nil || got != w.accepted {

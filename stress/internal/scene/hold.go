@@ -28,7 +28,7 @@ type Hold struct {
 	Op      uint64
 	Lock    *Lock
 	Mode    history.Mode
-	Fence   Fence
+	Fence   history.Fence
 	Permits int
 	Session string
 	Phase   Phase
@@ -118,7 +118,7 @@ func (sc *Scene) Drop(h *Hold) {
 func (sc *Scene) Grant(h *Hold, e history.Event) {
 	p := h.Process
 	p.Counts[h.Phase]--
-	h.Phase, h.Granted, h.Fence, h.Permits = Inside, e.At, Fence{e.Token, e.Turn}, max(e.Permits, 1)
+	h.Phase, h.Granted, h.Fence, h.Permits = Inside, e.At, e.Fence(), max(e.Permits, 1)
 	h.Since, h.Known, h.Asked = e.At, e.At, h.Lock.asked(h)
 	h.Session = cmp.Or(e.Session, p.Session)
 	if e.Mode != "" {

@@ -3,8 +3,6 @@
 package scene
 
 import (
-	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -106,7 +104,7 @@ func (l *Lock) Modes() int {
 
 // A Highest token, and the process that it was granted to.
 type Highest struct {
-	Fence
+	history.Fence
 	By    *Process
 	At    int64 // when
 	Asked int64 // when the process had asked for it
@@ -132,21 +130,6 @@ func (l *Lock) asked(h *Hold) int64 {
 		}
 	}
 	return asked
-}
-
-// A Fence is a fencing token: for a mutex, with the turn under it.
-type Fence struct{ Token, Turn uint64 }
-
-// Compare returns a negative number if f is the older one, and a positive one if it is the newer.
-func (f Fence) Compare(other Fence) int {
-	return cmp.Or(cmp.Compare(f.Token, other.Token), cmp.Compare(f.Turn, other.Turn))
-}
-
-func (f Fence) String() string {
-	if f.Turn > 0 {
-		return fmt.Sprintf("token %d turn %d", f.Token, f.Turn)
-	}
-	return fmt.Sprintf("token %d", f.Token)
 }
 
 // Lock returns the lock of that name. If the header does not have it, its holds have the
