@@ -4,7 +4,6 @@ package main
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
@@ -98,9 +97,8 @@ func (t *times) event(e history.Event) {
 			}
 		}
 	case history.FaultBegan:
-		f := fault{at: e.At}
-		_, err := fmt.Sscanf(e.Target, "process %d", &f.process)
-		f.stops = err == nil && e.Text == "pause-worker"
+		f := fault{at: e.At, process: history.TargetProcess(e.Target)}
+		f.stops = f.process >= 0 && e.Text == "pause-worker"
 		t.active[e.Fault] = f
 	case history.FaultEnded:
 		f, ok := t.active[e.Fault]

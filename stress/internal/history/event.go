@@ -164,6 +164,19 @@ type Event struct {
 	Text        string `json:"text,omitempty"`
 }
 
+// ProcessTarget is the Target of a fault that hits a worker process.
+func ProcessTarget(number int) string { return fmt.Sprintf("process %d", number) }
+
+// TargetProcess returns the number of the worker process that a fault with the target hits, or -1 if
+// it hits none.
+func TargetProcess(target string) int {
+	var number int
+	if n, _ := fmt.Sscanf(target, "process %d", &number); n != 1 {
+		return -1
+	}
+	return number
+}
+
 // A Mode is a way of holding a lock.
 type Mode string
 

@@ -5,6 +5,8 @@ package nemesis
 import (
 	"context"
 	"slices"
+
+	"github.com/holdfast-go/holdfast/stress/internal/history"
 )
 
 // killHelper leaves the worker process without a helper until it has started another.
@@ -13,7 +15,7 @@ func killHelper(ctx context.Context, f *fault) error {
 	if err != nil {
 		return err
 	}
-	return f.hit(ctx, processTarget(f.process), "", helper.Kill, nil)
+	return f.hit(ctx, history.ProcessTarget(f.process), "", helper.Kill, nil)
 }
 
 // lateHelper lets the helper close the session of a process that was killed when that may have
@@ -23,7 +25,7 @@ func lateHelper(ctx context.Context, f *fault) error {
 	if err != nil {
 		return err
 	}
-	return f.hit(ctx, processTarget(f.process), "", func() error {
+	return f.hit(ctx, history.ProcessTarget(f.process), "", func() error {
 		if err := helper.Pause(); err != nil {
 			return err
 		}

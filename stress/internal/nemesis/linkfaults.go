@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/holdfast-go/holdfast/stress/internal/history"
 )
 
 // reserveLinks chooses a worker process as reserve does, and returns its connections.
@@ -18,7 +20,7 @@ func (f *fault) reserveLinks(ctx context.Context) (Links, error) {
 	if l == nil {
 		return nil, fmt.Errorf("%w: process %d does not connect through relays", errNoTarget, p)
 	}
-	f.begin(processTarget(p), "")
+	f.begin(history.ProcessTarget(p), "")
 	return l, nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/pause"
 	"github.com/holdfast-go/holdfast/zkio"
 )
@@ -39,7 +40,7 @@ func (f *fault) deleteNode(ctx context.Context, none string, of view) error {
 	}
 	f.keep(process)
 	// The harness may prepare the process for seconds. Who holds what has changed by then.
-	f.begin(processTarget(process), "")
+	f.begin(history.ProcessTarget(process), "")
 	var unsure error
 	err = f.seek(ctx, fmt.Sprintf("process %d gave up each of its nodes before it could be deleted", process), func() bool {
 		there, _ := of(f.env.Look())

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/pause"
 )
 
@@ -103,9 +104,6 @@ func count(all ...bool) (n int) {
 	return n
 }
 
-// processTarget is what the history calls a process that a fault hits.
-func processTarget(process int) string { return fmt.Sprintf("process %d", process) }
-
 func killWorker(ctx context.Context, f *fault) error { return f.replace(ctx, 0) }
 
 // clockOffset makes a clock that is ahead by up to four months: the clock of a machine that
@@ -119,7 +117,7 @@ func (f *fault) replace(ctx context.Context, clock time.Duration) error {
 	if err != nil {
 		return err
 	}
-	return f.hit(ctx, processTarget(p), "", func() error { return f.another(ctx, p, clock) }, nil)
+	return f.hit(ctx, history.ProcessTarget(p), "", func() error { return f.another(ctx, p, clock) }, nil)
 }
 
 // another kills the process and has another one started in its place, also if ctx ends.
@@ -134,5 +132,5 @@ func pauseWorker(ctx context.Context, f *fault) error {
 	if err != nil {
 		return err
 	}
-	return f.hit(ctx, processTarget(p), "", func() error { return f.env.Pause(p) }, func() error { return f.env.Resume(p) })
+	return f.hit(ctx, history.ProcessTarget(p), "", func() error { return f.env.Pause(p) }, func() error { return f.env.Resume(p) })
 }

@@ -15,6 +15,7 @@ import (
 
 	osprocess "github.com/holdfast-go/holdfast/internal/realzk/child"
 	"github.com/holdfast-go/holdfast/stress/internal/chronicle"
+	"github.com/holdfast-go/holdfast/stress/internal/history"
 	"github.com/holdfast-go/holdfast/stress/internal/register"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 	"github.com/holdfast-go/holdfast/stress/internal/worker"
@@ -55,7 +56,7 @@ func (p *process) String() string {
 	if p.index == register.Mark {
 		return "the register"
 	}
-	return fmt.Sprintf("process %d", p.index)
+	return history.ProcessTarget(p.index)
 }
 
 // startProcess runs this program as the child with the settings s. It sends the

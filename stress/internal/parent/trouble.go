@@ -208,14 +208,10 @@ func (t *trouble) gather(target int) {
 // the one that the fault hits, or any if it hits a server. It returns -1 if the fault hits
 // neither.
 func (t *trouble) targetOf(e history.Event) int {
-	var n int
-	if _, err := fmt.Sscanf(e.Target, "process %d", &n); err == nil {
-		return n
-	}
 	if strings.HasPrefix(e.Target, "server ") {
 		return e.Fault % t.parent.options.Processes
 	}
-	return -1
+	return history.TargetProcess(e.Target)
 }
 
 // stop ends the faults, without waiting for that.

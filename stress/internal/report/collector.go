@@ -4,7 +4,6 @@ package report
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -209,8 +208,7 @@ func (c *collector) mayCost(h verdict.Hit, l loss) bool {
 	if l.at < h.Began || l.at > c.endOf(h)+2*c.header.SessionTimeout {
 		return false
 	}
-	var process int
-	if n, _ := fmt.Sscanf(h.Target, "process %d", &process); n == 1 && process != c.processes[l.process] {
+	if process := history.TargetProcess(h.Target); process >= 0 && process != c.processes[l.process] {
 		return false
 	}
 	about := c.about[h.Fault]
@@ -219,9 +217,8 @@ func (c *collector) mayCost(h verdict.Hit, l loss) bool {
 
 // stopped reports whether a process was stopped then, and could not know what happened.
 func (c *collector) stopped(process int, at int64) bool {
-	target := fmt.Sprintf("process %d", process)
 	return slices.ContainsFunc(c.hits, func(h verdict.Hit) bool {
-		return h.Kind == "pause-worker" && h.Target == target && h.Began <= at && at <= c.endOf(h)+int64(time.Second)
+		return h.Kind == "pause-worker" && history.TargetProcess(h.Target) == process && h.Began <= at && at <= c.endOf(h)+int64(time.Second)
 	})
 }
 

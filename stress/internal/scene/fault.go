@@ -96,10 +96,7 @@ type faults struct {
 
 // Began notes a fault.
 func (fs *faults) Began(e history.Event) *Fault {
-	f := &Fault{Number: e.Fault, Kind: e.Text, Target: e.Target, Process: -1, Lock: e.Lock, At: e.At, stays: e.Stays}
-	if _, err := fmt.Sscanf(e.Target, "process %d", &f.Process); err != nil {
-		f.Process = -1
-	}
+	f := &Fault{Number: e.Fault, Kind: e.Text, Target: e.Target, Process: history.TargetProcess(e.Target), Lock: e.Lock, At: e.At, stays: e.Stays}
 	fs.All = append(fs.All, f)
 	fs.Recent = append(fs.Recent, f)
 	fs.forget()
