@@ -147,22 +147,19 @@ func interrupts() (first, second context.Context, stop func()) {
 	second, cancelSecond := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	stopped, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
+	stopWaiting := pause.Beside(func(ctx context.Context) {
 		for _, cancel := range []context.CancelFunc{cancelFirst, cancelSecond} {
 			select {
 			case <-signals:
 				cancel()
-			case <-stopped:
+			case <-ctx.Done():
 				return
 			}
 		}
-	}()
+	})
 	return first, second, func() {
 		signal.Stop(signals)
-		close(stopped)
-		<-done
+		stopWaiting()
 		cancelFirst()
 		cancelSecond()
 	}
