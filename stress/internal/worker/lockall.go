@@ -3,6 +3,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,10 +31,15 @@ func locksOf(all []*contended) (locks []*manager.Lock) {
 	return locks
 }
 
+// takeAll calls LockAll.
+func (w *worker) takeAll(ctx context.Context, what string, all []*contended) (manager.Holds, error) {
+	defer w.activity.Begin(what, all[0])()
+	return w.child.manager.LockAll(ctx, locksOf(all)...)
+}
+
 // lockAll performs a step that takes several locks at once.
 func (w *worker) lockAll(run context.Context, s plan.Step) {
 	all := w.contended(s.Group)
-	locks := locksOf(all)
 	ctx := run
 	if s.Group.Bound {
 		var cancel context.CancelFunc
@@ -44,9 +50,7 @@ func (w *worker) lockAll(run context.Context, s plan.Step) {
 		w.asks(l)
 	}
 	start := time.Now()
-	end := w.activity.Begin("LockAll", all[0])
-	holds, err := w.child.manager.LockAll(ctx, locks...)
-	end()
+	holds, err := w.takeAll(ctx, "LockAll", all)
 	took := time.Since(start)
 	w.child.count(func(n *wire.Counts) { n.LongestLockAll = max(n.LongestLockAll, uint64(took)) }) // also if it was given up
 	if err != nil {
@@ -75,7 +79,6 @@ func (w *worker) lockAll(run context.Context, s plan.Step) {
 
 // insideAll works under holds, which LockAll has returned.
 func (w *worker) insideAll(ctx context.Context, s plan.Step, all []*contended, holds manager.Holds) {
-	locks := locksOf(all)
 	if !w.whole("LockAll", all, holds) {
 		return
 	}
@@ -100,17 +103,17 @@ func (w *worker) insideAll(ctx context.Context, s plan.Step, all []*contended, h
 	if s.Nested != plan.Plain {
 		inside, cancel := holds.Context(ctx)
 		defer cancel()
-		slices.Reverse(locks)
-		end := w.activity.Begin("LockAll again by context", all[0])
-		again, err := w.child.manager.LockAll(inside, locks...)
-		end()
+		const what = "LockAll again by context"
+		backwards := slices.Clone(all)
+		slices.Reverse(backwards)
+		again, err := w.takeAll(inside, what, backwards)
 		switch {
 		case err == nil:
 			w.child.count(func(n *wire.Counts) { n.Reentries++ })
 			again.Release()
 		case errors.Is(err, manager.ErrLost), inside.Err() != nil:
 		default:
-			w.unexpected("LockAll again by context", all[0], err)
+			w.unexpected(what, all[0], err)
 		}
 	}
 	w.stay(ctx, s.Hold, all[0], holds.Lost())
@@ -196,17 +199,14 @@ func (w *worker) lockBounded(ctx context.Context, what string, l *contended) (h 
 // partlyHeld asks for all locks with a context that carries the hold of one, which must be
 // refused.
 func (w *worker) partlyHeld(inside context.Context, all []*contended, outer manager.Hold) {
-	end := w.activity.Begin("LockAll by a holder of one", all[0])
-	holds, err := w.child.manager.LockAll(inside, locksOf(all)...)
-	end()
+	const what = "LockAll by a holder of one"
+	holds, err := w.takeAll(inside, what, all)
 	holds.Release()
 	switch {
 	case errors.Is(err, manager.ErrPartlyHeld):
 		w.child.count(func(n *wire.Counts) { n.RefusedParts++ })
 	case inside.Err() != nil, closed(outer.Lost()):
-	case err == nil:
-		w.unexpected("LockAll by a holder of one", all[0], errors.New("it was not refused"))
 	default:
-		w.unexpected("LockAll by a holder of one", all[0], err)
+		w.unexpected(what, all[0], cmp.Or(err, errors.New("it was not refused")))
 	}
 }

@@ -513,11 +513,9 @@ func (w *worker) upgrade(ctx context.Context, s plan.Step, l *contended, h manag
 	case errors.Is(err, manager.ErrUpgrade):
 		w.child.count(func(n *wire.Counts) { n.RefusedUpgrades++ })
 	case closed(h.Lost()): // then it was no upgrade
-	case err == nil:
-		w.unexpected(what, l.writer, errors.New("it was not refused"))
 	case inside.Err() != nil && errors.Is(err, inside.Err()): // the step is over: its context carries no hold any more
 	default:
-		w.unexpected(what, l.writer, err)
+		w.unexpected(what, l.writer, cmp.Or(err, errors.New("it was not refused")))
 	}
 }
 
@@ -773,11 +771,8 @@ func (w *worker) give(s plan.Step, l *contended, h manager.Hold, lost bool) {
 	}
 	if s.Again {
 		// A second release is refused, no matter when.
-		switch _, err, ok := h.Release().Poll(); {
-		case !ok || err == nil:
-			w.unexpected("a second Release", l, errors.New("it was not refused"))
-		case !errors.Is(err, manager.ErrReleased):
-			w.unexpected("a second Release", l, err)
+		if _, err, _ := h.Release().Poll(); !errors.Is(err, manager.ErrReleased) {
+			w.unexpected("a second Release", l, cmp.Or(err, errors.New("it was not refused")))
 		}
 	}
 }
