@@ -104,7 +104,6 @@ func others() error {
 	return s.run(ctx)
 }
 
-// run runs all clients, and writes the page.
 func (s set) run(ctx context.Context) error {
 	harness, err := filepath.Abs(filepath.Join("bin", "stress"))
 	if err != nil {
@@ -165,7 +164,6 @@ func (s set) measureAll(ctx context.Context, harness string) ([]row, []error) {
 	return rows, errs
 }
 
-// arguments returns those of the harness for a client.
 func (s set) arguments(c subject) []string {
 	kinds := s.faults
 	if b := contender.BackendOf(c.name); b != nil {

@@ -24,7 +24,6 @@ type page struct {
 //go:embed page.tmpl
 var text string
 
-// write writes the page.
 func (p page) write(out io.Writer) error {
 	t, err := template.New("page").Funcs(template.FuncMap{
 		"duration": figures.Duration,

@@ -67,7 +67,6 @@ func newTimes(shared bool) *times {
 // can know what happened meanwhile.
 const awake = 100 * time.Millisecond
 
-// event takes the next event of a history.
 func (t *times) event(e history.Event) {
 	t.last = max(t.last, e.At)
 	h := holding{e.Process, e.Incarnation, e.Op}

@@ -67,7 +67,6 @@ type run struct {
 	told chan struct{} // closed when the program has ended
 }
 
-// serve does what a client is told.
 func (c *contender) serve(client string, orders <-chan []string) {
 	var r *run
 	for words := range orders {

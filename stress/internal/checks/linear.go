@@ -195,14 +195,12 @@ func (c *Linear) Lost(sc *scene.Scene, h *scene.Hold, at int64) {
 	}
 }
 
-// forget makes p have no holds.
 func (c *Linear) forget(p *possession) {
 	for _, h := range p.holds {
 		delete(c.possessions, h)
 	}
 }
 
-// add adds an operation to the window.
 func (n *line) add(a Action, call, ret int64) {
 	n.actions = append(n.actions, &operation{Action: a, call: max(call, n.begin), ret: max(ret, n.begin)})
 }

@@ -26,7 +26,6 @@ type book struct {
 	accepted  history.Fence   // the highest that the register has accepted
 }
 
-// of returns the book of the lock.
 func (c *Register) of(l *scene.Lock) *book {
 	b := c.books[l]
 	if b == nil {

@@ -42,7 +42,6 @@ func (c *Whole) Event(sc *scene.Scene, e history.Event) {
 	}
 }
 
-// judge judges a process that has ended.
 func (c *Whole) judge(sc *scene.Scene, p *scene.Process, at int64) {
 	c.Judged++
 	if !p.Wrote && p.Began != 0 && at-p.Began > startup {

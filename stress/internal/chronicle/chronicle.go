@@ -141,7 +141,6 @@ func removeHistory(dir string) error {
 	return removeFiles(dir, "verdict.json", report.Name, report.Name+".*.tmp", verdict.PicturePattern)
 }
 
-// removeFiles removes the files in dir with names of the patterns.
 func removeFiles(dir string, patterns ...string) error {
 	for _, pattern := range patterns {
 		names, err := filepath.Glob(filepath.Join(dir, pattern))

@@ -88,7 +88,6 @@ func Open(ctx context.Context, o options.Options, log *slog.Logger) (_ *Cluster,
 	return c, err
 }
 
-// startOthers starts servers of another system.
 func startOthers(ctx context.Context, k daemon.Kind, n int) (*daemon.Cluster, error) {
 	// RunCluster stops the servers when its context ends.
 	running, stop := context.WithCancel(context.Background())
@@ -100,7 +99,6 @@ func startOthers(ctx context.Context, k daemon.Kind, n int) (*daemon.Cluster, er
 	return c, err
 }
 
-// runLinks starts relays to the servers under test.
 func (c *Cluster) runLinks() (*realzk.Links, error) {
 	if c.Others != nil {
 		return realzk.RunBareLinks(c.Others.Addrs())

@@ -90,7 +90,6 @@ func Start(argv, servers []string, timeout time.Duration, stderr io.Writer, told
 	return nil, errors.Join(fmt.Errorf("starting the contender %v: %w", p.cmd, err), p.Close(endDelay))
 }
 
-// listen reads what the program says.
 func (p *Program) listen(out io.Reader, ready chan<- error) {
 	defer close(p.over)
 	begun := false

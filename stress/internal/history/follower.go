@@ -143,7 +143,6 @@ func (f *Follower) Next(ctx context.Context) (e Event, ok bool, err error) {
 	}
 }
 
-// pop takes the earliest event.
 func (f *Follower) pop() Event {
 	e := heap.Pop(&f.pending).(numbered).Event
 	f.yielded = max(f.yielded, e.At)
@@ -246,7 +245,6 @@ func (f *Follower) advance() (progress bool, err error) {
 	return false, nil
 }
 
-// more reads on in s.
 func (f *Follower) more(s *stream) error {
 	add := f.add
 	if s.process == Harness {
@@ -297,7 +295,6 @@ func (f *Follower) stream(s source, began int64) *stream {
 	return known
 }
 
-// add notes an event that was read.
 func (f *Follower) add(e Event) {
 	f.order++
 	heap.Push(&f.pending, numbered{e, f.order})

@@ -105,7 +105,6 @@ func gapless(dir string) error {
 // A listing is the numbers of the segments of each source, in order.
 type listing map[source][]int
 
-// list returns which segments there are in dir.
 func list(dir string) (listing, error) {
 	names, err := namesIn(filepath.Join(dir, eventsName))
 	if err != nil {

@@ -118,7 +118,6 @@ func (j *Judge) checks() (all []*checks.Check) {
 	return all
 }
 
-// event judges the next event.
 func (j *Judge) event(e history.Event) {
 	j.pass(e.At)
 	j.whole.Event(j.scene, e)
@@ -178,7 +177,6 @@ func (j *Judge) event(e history.Event) {
 	}
 }
 
-// pass lets time pass.
 func (j *Judge) pass(at int64) {
 	if at <= j.scene.Now {
 		return
@@ -315,7 +313,6 @@ func (j *Judge) released(e history.Event) {
 	j.scene.Drop(h)
 }
 
-// leave ends that h is inside.
 func (j *Judge) leave(h *scene.Hold, at int64) {
 	h.Leave(at)
 	j.holds.Add(at - h.Granted)
@@ -470,7 +467,6 @@ func (j *Judge) Interim() verdict.Verdict {
 // manyStandstills is how many are remembered.
 const manyStandstills = 1000
 
-// stoodStill notes that the machine stood still.
 func (j *Judge) stoodStill(e history.Event) {
 	if len(j.standstills) < manyStandstills {
 		text := fmt.Sprintf("at %s %s", j.scene.When(e.At-e.Lasted), e.Text)

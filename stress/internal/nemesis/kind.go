@@ -99,7 +99,6 @@ func pastTimeout(t time.Duration) (least, most time.Duration) {
 // told before.
 func aroundTimeout(t time.Duration) (least, most time.Duration) { return t / 2, 2 * t }
 
-// kindNamed returns the kind of that name.
 func kindNamed(name string) (Kind, bool) {
 	i := slices.IndexFunc(Kinds, func(k Kind) bool { return k.Name == name })
 	if i < 0 {

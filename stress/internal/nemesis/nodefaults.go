@@ -74,7 +74,6 @@ func (f *fault) preferred(places []Place) []Place {
 	return append(those(places, wanted), those(places, func(p Place) bool { return !wanted(p) })...)
 }
 
-// those returns the places for which is returns true.
 func those(places []Place, is func(Place) bool) []Place {
 	return slices.DeleteFunc(slices.Clone(places), func(p Place) bool { return !is(p) })
 }
@@ -218,7 +217,6 @@ func (f *fault) removeMarked(ctx context.Context, dir, mark string, made error) 
 	}
 }
 
-// tryRemove removes the nodes in dir for which is returns true.
 func (f *fault) tryRemove(dir string, is func(name string) bool) error {
 	t := f.env.Tree()
 	children, _, err := t.Children(dir)

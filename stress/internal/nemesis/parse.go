@@ -87,7 +87,6 @@ func namesOf(word string) []string {
 	})
 }
 
-// allNames returns the names of all kinds.
 func allNames() []string {
 	names := make([]string, 0, len(Kinds))
 	for _, k := range Kinds {

@@ -294,7 +294,6 @@ func outside[T cmp.Ordered](name string, value, least, most T) error {
 	return nil
 }
 
-// check returns everything that is wrong with the flags.
 func (o Options) check(ranges []func() error) error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }

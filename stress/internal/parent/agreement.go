@@ -50,7 +50,6 @@ type sight struct {
 	created, since int64
 }
 
-// watchAgreement begins to watch the servers of the run's ensemble.
 func (p *parent) watchAgreement() *agreement {
 	if p.cluster.Ensemble == nil || p.chronicle == nil {
 		return nil

@@ -173,7 +173,6 @@ func (w lineWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// main performs the run and returns the exit status.
 func (p *parent) main() int {
 	if err := p.prepare(); err != nil {
 		p.reporter.Done()
@@ -251,7 +250,6 @@ func (p *parent) prepare() (err error) {
 	return nil
 }
 
-// header returns the head of the history.
 func (p *parent) header() history.Header {
 	o := p.options
 	now := history.TakeAnchor()
@@ -284,7 +282,6 @@ func (p *parent) header() history.Header {
 // defaultTenure is that of manager.Config.
 const defaultTenure = 100 * time.Millisecond
 
-// introduce prints the settings of the run.
 func (p *parent) introduce() {
 	o := p.options
 	fmt.Fprintf(p.stdout, "Holdfast stress: %s for %v\n", o.Scale(), o.Duration)
@@ -327,7 +324,6 @@ func (p *parent) start() {
 	}
 }
 
-// startWorkers starts all worker processes.
 func (p *parent) startWorkers() {
 	for i := range p.options.Processes {
 		c, err := p.startProcess(p.settings(i, 0))
@@ -340,7 +336,6 @@ func (p *parent) startWorkers() {
 	}
 }
 
-// settings returns the settings of an incarnation of a process.
 func (p *parent) settings(process, incarnation int) wire.Settings {
 	s := wire.Settings{
 		Workload:    p.options.Workload,
@@ -495,7 +490,6 @@ func (p *parent) overdue() {
 	}
 }
 
-// handle handles a message or the end of a process.
 func (p *parent) handle(e event) {
 	c, m := e.process, e.message
 	switch {
@@ -547,7 +541,6 @@ func (p *parent) handle(e event) {
 	}
 }
 
-// handleRegister handles a message or the end of the register.
 func (p *parent) handleRegister(e event) {
 	switch {
 	case e.exited:
@@ -641,7 +634,6 @@ func (p *parent) stop() {
 	}
 }
 
-// kill kills the processes.
 func (p *parent) kill() {
 	p.stop()
 	for _, c := range p.processes {
@@ -661,7 +653,6 @@ func (p *parent) count(is func(*process) bool) (n int) {
 	return n
 }
 
-// total returns the events of all processes so far.
 func (p *parent) total() (n wire.Counts) {
 	for _, c := range p.processes {
 		n.Add(c.progress)
@@ -673,7 +664,6 @@ func (p *parent) total() (n wire.Counts) {
 	return n
 }
 
-// showStatus shows the progress.
 func (p *parent) showStatus() {
 	switch {
 	case !p.stopped.IsZero():
@@ -790,7 +780,6 @@ func (p *parent) endHistory() {
 	p.summary.History = &v
 }
 
-// sumUp puts the figures of the run into the summary.
 func (p *parent) sumUp() {
 	s := &p.summary
 	o := p.options
@@ -823,7 +812,6 @@ func (p *parent) sumUp() {
 	s.Leaks = len(s.LeakList)
 }
 
-// conclude prints the summary and returns the exit status.
 func (p *parent) conclude() int {
 	p.sumUp()
 	s := &p.summary

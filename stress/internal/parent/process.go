@@ -140,7 +140,6 @@ func (p *process) tell(line string) { _, _ = io.WriteString(p.stdin, line) }
 // stop tells p to stop. It may be called more than once.
 func (p *process) stop() { _ = p.stdin.Close() }
 
-// kill kills p.
 func (p *process) kill() {
 	switch {
 	case p.exited:
@@ -161,7 +160,6 @@ func (p *process) pause() error {
 	return osprocess.Pause(p.cmd.Process) // which waits until it has stopped
 }
 
-// resume continues p.
 func (p *process) resume() error {
 	if p.group {
 		return continueGroup(p.cmd.Process)
@@ -169,7 +167,6 @@ func (p *process) resume() error {
 	return osprocess.Resume(p.cmd.Process)
 }
 
-// life returns which incarnation p is.
 func (p *process) life() chronicle.Life {
 	return chronicle.Life{Process: p.index, Incarnation: p.incarnation}
 }

@@ -190,7 +190,6 @@ func (t trialRun) weigh(status int, lines []string, v verdict.Verdict) string {
 	return so + t.name + margin + strings.Join(by, margin)
 }
 
-// found returns the first finding of a check in a line.
 func found(v verdict.Verdict, c verdict.Check) string {
 	for _, f := range v.Findings {
 		if f.Check == c.Name {

@@ -44,7 +44,6 @@ const (
 	deleteWaiter = "delete-waiter"
 )
 
-// newTrouble prepares the faults of p's run.
 func (p *parent) newTrouble() (*trouble, error) {
 	o := p.options
 	ctx, cancel := context.WithTimeout(p.interrupted, wire.ConnectTimeout)
@@ -87,7 +86,6 @@ func (t *trouble) left() []string {
 	return slices.DeleteFunc(slices.Clone(t.parent.options.Nemesis), func(kind string) bool { return slices.Contains(scheduled, kind) })
 }
 
-// start begins to inject faults.
 func (t *trouble) start() {
 	if t == nil {
 		return
@@ -241,7 +239,6 @@ func (t *trouble) join() {
 	}
 }
 
-// close closes what the faults needed.
 func (t *trouble) close() error {
 	if t == nil {
 		return nil

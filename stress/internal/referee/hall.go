@@ -40,7 +40,6 @@ const manyRounds = 1000
 // NewHall returns the hall of a barrier, whose files begin with path, for a process.
 func NewHall(path string, process int) *Hall { return &Hall{path: path, process: process} }
 
-// file returns the path of a file of one round.
 func (h *Hall) file(round uint64, what string) string {
 	return fmt.Sprintf("%s.round-%d.%s", h.path, round, what)
 }

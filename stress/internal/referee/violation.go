@@ -85,7 +85,6 @@ func fence(token, turn uint64) string {
 	return fmt.Sprintf("token %d, turn %d", token, turn)
 }
 
-// parties lists processes in a text.
 func parties(all []Party) string {
 	texts := make([]string, 0, len(all))
 	for _, p := range all {

@@ -286,7 +286,6 @@ func (c *collector) lock(name string) int {
 	return len(c.locks) - 1
 }
 
-// add takes the next event of the history.
 func (c *collector) add(e history.Event) {
 	if c.events++; c.events == 1 || c.meters == nil {
 		c.first = min(e.At, c.header.Begin)
@@ -357,7 +356,6 @@ func (c *collector) lockOf(e history.Event) int {
 
 func keyOf(e history.Event) key { return key{e.Process, e.Incarnation, e.Op, e.Lock} }
 
-// request opens an acquisition.
 func (c *collector) request(e history.Event, process int) *acquisition {
 	if old := c.open[keyOf(e)]; old != nil { // a history that says so twice is not ours to mend
 		c.close(keyOf(e), old, e.At, stillWaiting)
@@ -434,7 +432,6 @@ func (c *collector) lose(e history.Event, a *acquisition) {
 	})
 }
 
-// close ends an acquisition.
 func (c *collector) close(k key, a *acquisition, at int64, how outcome) {
 	delete(c.open, k)
 	switch {
@@ -518,7 +515,6 @@ func (c *collector) abandon(which func(key) bool, at int64, holding, waiting out
 	}
 }
 
-// session takes what a process learned of its session.
 func (c *collector) session(e history.Event, process int) {
 	if e.Text == history.SessionSuspended {
 		if _, asleep := c.sleeps[process]; !asleep {
@@ -532,7 +528,6 @@ func (c *collector) session(e history.Event, process int) {
 	}
 }
 
-// finish ends what is open when the history ends.
 func (c *collector) finish() {
 	if c.meters == nil {
 		c.meters = newMeters(c.first, 1)

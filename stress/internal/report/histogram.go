@@ -115,7 +115,6 @@ func newTick(x float64, text string) tick {
 	return t
 }
 
-// powerText returns 2^i µs.
 func powerText(i int) string {
 	return figures.Duration(time.Duration(math.Exp2(float64(i))) * time.Microsecond)
 }

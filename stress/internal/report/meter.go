@@ -55,7 +55,6 @@ func (ms *meters) note(r row, at int64, waiting, holding int) {
 	}
 }
 
-// finish accounts for the time until the end of the history.
 func (ms *meters) finish(end int64) {
 	for _, m := range ms.all {
 		ms.advance(m, end)
@@ -83,7 +82,6 @@ func (ms *meters) advance(m *meter, at int64) {
 	m.since = at
 }
 
-// widen doubles the width of the cells.
 func (ms *meters) widen() {
 	ms.width *= 2
 	for _, m := range ms.all {

@@ -50,7 +50,6 @@ func openFiles() (n int) {
 	return n
 }
 
-// left returns what there is more than before.
 func (r Residue) left(before Residue) error {
 	switch {
 	case r.goroutines > before.goroutines:

@@ -257,7 +257,6 @@ func (x *excuses) add(s, within Span) bool {
 	return true
 }
 
-// sum returns how long the spans are together.
 func (x *excuses) sum() (all int64) {
 	slices.SortFunc(x.spans, func(a, b Span) int { return cmp.Compare(a.From, b.From) })
 	until := int64(0)

@@ -257,7 +257,6 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 // could be told.
 func render(w io.Writer, name string, data any) { _ = templates.ExecuteTemplate(w, name, data) }
 
-// first returns the first n items of a list, or all.
 func first(n int, list any) any {
 	v := reflect.ValueOf(list)
 	return v.Slice(0, min(n, v.Len())).Interface()
@@ -290,7 +289,6 @@ func percent(share float64) string { return strconv.FormatFloat(100*share, 'g', 
 // mostListed limits how many processes or locks are listed.
 const mostListed = 16
 
-// list formats numbers.
 func list(numbers []uint64) string {
 	return listed(len(numbers), ", ", ", and", func(i int) string { return figures.Number(numbers[i]) })
 }

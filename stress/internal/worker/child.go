@@ -119,7 +119,6 @@ func (c *child) order(line string) {
 	}
 }
 
-// main runs the workers beside the journal.
 func (c *child) main(start <-chan struct{}, stderr io.Writer) int {
 	s := c.settings
 	var err error
@@ -255,7 +254,6 @@ func (c *child) conduct(start <-chan struct{}, err error, end func(ended bool) (
 	return wire.ExitOK
 }
 
-// open opens the locks and makes their referees.
 func (c *child) open(m *manager.Manager) error {
 	c.manager = m
 	for i, v := range c.settings.Venues() {
@@ -268,7 +266,6 @@ func (c *child) open(m *manager.Manager) error {
 	return nil
 }
 
-// openVenue opens venue i, and makes its referee.
 func (c *child) openVenue(m *manager.Manager, i int, v wire.Venue) (*contended, error) {
 	name, kind := v.Name, v.Kind
 	r, err := referee.New(name, filepath.Join(c.settings.Dir, name), c.settings.Process, c.violation)
@@ -308,7 +305,6 @@ func (c *child) openVenue(m *manager.Manager, i int, v wire.Venue) (*contended, 
 	return l, err
 }
 
-// reportProgress sends the counts at intervals until ctx ends.
 func (c *child) reportProgress(ctx context.Context) {
 	for pause.For(ctx, progressInterval, nil) {
 		n := c.total()
@@ -371,7 +367,6 @@ func (c *child) yield() {
 	}
 }
 
-// close closes everything after the workers have stopped.
 func (c *child) close(m *manager.Manager) (ok bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.settings.Patience)
 	defer cancel()
@@ -402,7 +397,6 @@ func (c *child) count(add func(*wire.Counts)) wire.Counts {
 	return c.counts
 }
 
-// stuckIn describes a worker that is stuck in op.
 func stuckIn(id int, op *watchdog.Operation[*contended]) wire.Failure {
 	phase, holders := op.Lock.lock.State()
 	return wire.Failure{
@@ -414,7 +408,6 @@ func stuckIn(id int, op *watchdog.Operation[*contended]) wire.Failure {
 	}
 }
 
-// total returns the counts so far.
 func (c *child) total() wire.Counts {
 	n := c.count(func(*wire.Counts) {})
 	for _, l := range c.locks {
@@ -434,7 +427,6 @@ func (c *child) total() wire.Counts {
 	return n
 }
 
-// held returns how long this process has used each lock.
 func (c *child) held() []time.Duration {
 	held := make([]time.Duration, len(c.locks))
 	for i, l := range c.locks {
@@ -443,7 +435,6 @@ func (c *child) held() []time.Duration {
 	return held
 }
 
-// stopping reports whether the workers must stop.
 func (c *child) stopping() bool { return c.run.Err() != nil }
 
 // violation counts and reports v. If faults are injected, the judge of the history decides
@@ -465,7 +456,6 @@ func (c *child) fatal(err error) {
 	}
 }
 
-// fail counts and reports f.
 func (c *child) fail(f wire.Failure) {
 	if f.Dump != "" && c.dumped.Swap(true) {
 		f.Stack, f.Dump = "", ""

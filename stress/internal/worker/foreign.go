@@ -47,7 +47,6 @@ func (c *child) contendAbroad(start <-chan struct{}, stderr io.Writer) int {
 	})
 }
 
-// openAbroad makes the referees of the locks.
 func (c *child) openAbroad(p *contender.Program, stderr io.Writer) error {
 	complaints := new(atomic.Int32)
 	for i, v := range c.settings.Venues() {
@@ -72,7 +71,6 @@ func (c *child) openAbroad(p *contender.Program, stderr io.Writer) error {
 	return nil
 }
 
-// foreignSession writes what the contender says of a session.
 func (c *child) foreignSession(n contender.Notice) {
 	c.journal.Write(history.Event{Kind: history.Session, Session: journal.SessionName(int64(n.Session)), Text: n.What}) //nolint:gosec // its bits
 }

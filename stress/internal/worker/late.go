@@ -38,7 +38,6 @@ func (f *formerGrants) add(g formerGrant) {
 	}
 }
 
-// take removes and returns one that is due.
 func (f *formerGrants) take(now time.Time) (g formerGrant, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

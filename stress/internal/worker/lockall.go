@@ -23,7 +23,6 @@ func (w *worker) contended(g plan.Group) (all []*contended) {
 	return all
 }
 
-// locksOf returns what is given to LockAll.
 func locksOf(all []*contended) (locks []*manager.Lock) {
 	for _, l := range all {
 		locks = append(locks, l.lock.(*manager.Lock))
@@ -31,13 +30,11 @@ func locksOf(all []*contended) (locks []*manager.Lock) {
 	return locks
 }
 
-// takeAll calls LockAll.
 func (w *worker) takeAll(ctx context.Context, what string, all []*contended) (manager.Holds, error) {
 	defer w.activity.Begin(what, all[0])()
 	return w.child.manager.LockAll(ctx, locksOf(all)...)
 }
 
-// lockAll performs a step that takes several locks at once.
 func (w *worker) lockAll(run context.Context, s plan.Step) {
 	all := w.contended(s.Group)
 	ctx := run

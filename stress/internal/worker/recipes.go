@@ -34,7 +34,6 @@ type recipe interface {
 	step(run, ctx context.Context, w *worker, s plan.Step, l *contended)
 }
 
-// goThrough performs a step with a recipe.
 func (w *worker) goThrough(run context.Context, s plan.Step, l *contended) {
 	ctx, cancel := context.WithTimeout(run, s.Bound)
 	defer cancel()
@@ -52,7 +51,6 @@ func (n noLock) State() (state.Phase, int)              { return state.Free, 0 }
 func (n noLock) Stats() manager.Stats                   { return manager.Stats{} }
 func (n noLock) ReleaseIdle() *futures.Future[struct{}] { return futures.Resolved(struct{}{}, nil) }
 
-// openRecipe opens the recipe of a venue.
 func (c *child) openRecipe(m *manager.Manager, l *contended, v wire.Venue) (err error) {
 	switch v.Kind {
 	case wire.ElectionWorkload:

@@ -99,7 +99,6 @@ func (l *contended) String() string {
 	return fmt.Sprintf("%v lock %q", l.kind, l.lock.Name())
 }
 
-// run performs steps until ctx ends.
 func (w *worker) run(ctx context.Context) {
 	defer w.register.Close()
 	for {
@@ -286,7 +285,6 @@ func (w *worker) givingUp(run context.Context, s plan.Step, l *contended) {
 	}
 }
 
-// call performs a step that calls Lock or TryLock.
 func (w *worker) call(ctx context.Context, s plan.Step, l *contended, what string, call func(context.Context) (manager.Hold, error)) {
 	w.asks(l)
 	if h, ok := get(ctx, w, what, l, call); ok {
@@ -310,7 +308,6 @@ func get[T any](ctx context.Context, w *worker, what string, l *contended, call 
 	return got, true
 }
 
-// do performs a step with Do, which releases the hold.
 func (w *worker) do(run context.Context, s plan.Step, l *contended) {
 	w.asks(l)
 	start := time.Now()
@@ -358,7 +355,6 @@ func (w *worker) refused(ctx context.Context, what string, l *contended, err err
 	}
 }
 
-// inside works under h and releases it.
 func (w *worker) inside(ctx context.Context, s plan.Step, l *contended, h manager.Hold) {
 	lost := w.visit(ctx, s, l, h)
 	w.give(s, l, h, lost)
@@ -426,7 +422,6 @@ func lostWithin(h manager.Hold, d time.Duration) bool {
 	}
 }
 
-// entered counts an entry.
 func (w *worker) entered(l *contended) {
 	w.child.count(func(n *wire.Counts) {
 		n.Entries++
@@ -735,7 +730,6 @@ func (w *worker) noLonger(what string, l *contended, h manager.Hold, err error) 
 	}
 }
 
-// depth checks the number of unreleased handles of h's holder.
 func (w *worker) depth(l *contended, h manager.Hold, want int) {
 	if got := h.Depth(); got != want {
 		w.unexpected("Depth", l, fmt.Errorf("it is %d instead of %d", got, want))
