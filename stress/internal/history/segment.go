@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -70,15 +71,10 @@ func parseSegment(name string) (s segment, ok bool) {
 	return s, ok && okIncarnation && okNumber
 }
 
-// small returns the number that a text of one to nine digits is.
+// small returns the number that a text of digits is.
 func small(digits string) (n int, ok bool) {
-	for _, c := range digits {
-		if c < '0' || c > '9' {
-			return 0, false
-		}
-		n = 10*n + int(c-'0')
-	}
-	return n, len(digits) >= 1 && len(digits) <= 9
+	small, err := strconv.ParseUint(digits, 10, 30)
+	return int(small), err == nil
 }
 
 // gapless returns an error if a segment before another one is missing, and was not removed
