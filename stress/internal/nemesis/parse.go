@@ -41,13 +41,9 @@ func Parse(text string, f Facilities) (names, lacking []string, err error) {
 		}
 		possible := 0
 		for _, name := range named {
-			k, _ := kindNamed(name)
-			lacks := k.Lacks(f)
-			if lacks == "" || without {
+			if k, _ := kindNamed(name); without || k.Lacks(f) == "" {
 				possible++
 				wanted[name] = !without
-			} else if len(named) == 1 {
-				return nil, nil, fmt.Errorf("faults of kind %s need %s", name, lacks)
 			}
 		}
 		if possible == 0 {

@@ -388,14 +388,8 @@ func writable(path string) error {
 // chooseFaults returns which kinds of faults list names. By default they are all that are
 // possible on an ensemble that the run starts, and none on other servers.
 func chooseFaults(list string, has nemesis.Facilities) (kinds, lacking []string, err error) {
-	switch {
-	case list == "" && has.Servers > 0:
+	if list == "" && has.Servers > 0 {
 		list = "all"
-	case list == "":
-		list = "none"
-	}
-	if list == "none" {
-		return nil, nil, nil
 	}
 	kinds, lacking, err = nemesis.Parse(list, has)
 	if err != nil {
