@@ -77,7 +77,7 @@ type opKey struct {
 }
 
 // New begins a history in dir. One that is there is replaced.
-func New(dir string, h history.Header) (*Chronicle, error) {
+func New(dir string, h history.Header) (_ *Chronicle, err error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
 	}
@@ -85,23 +85,18 @@ func New(dir string, h history.Header) (*Chronicle, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := beginChronicle(dir, h)
-	if err != nil {
-		return nil, errors.Join(err, claimed.Close())
-	}
-	c.claimed = claimed
-	return c, nil
-}
-
-// beginChronicle is New in a directory that this process has claimed.
-func beginChronicle(dir string, h history.Header) (*Chronicle, error) {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, claimed.Close())
+		}
+	}()
 	if err := removeHistory(dir); err != nil {
 		return nil, err
 	}
 	if err := history.WriteHeader(dir, h); err != nil {
 		return nil, err
 	}
-	c := &Chronicle{Dir: dir, header: h}
+	c := &Chronicle{Dir: dir, header: h, claimed: claimed}
 	c.live.holding, c.live.waiting = map[opKey]bool{}, map[opKey]bool{}
 	c.lives = newLives()
 	w, err := history.Create(dir, history.Harness, 0)
