@@ -44,14 +44,10 @@ func (v view) Losses() folded[lostRow] {
 			Row: i + 1, Index: i, Lock: v.c.locks[l.lock], Workers: numbered("worker", "workers", l.workers), Held: figures.Duration(time.Duration(l.at - l.since)),
 			Token: tokenText(l.token, l.turn), Place: place{at - 2_000_000, at + 1_000_000},
 		}
-		// Processes lose locks at the same time as others.
-		k := len(all) - 1
-		for k >= 0 && all[k].At == row.At && !all[k].same(row) {
-			k--
-		}
-		if k < 0 || !all[k].same(row) {
+		k := slices.IndexFunc(all, row.same) // processes lose locks at the same time as others
+		if k < 0 {
+			k = len(all)
 			all = append(all, row)
-			k = len(all) - 1
 		}
 		all[k].Holds = append(all[k].Holds, hold)
 	}
