@@ -85,9 +85,6 @@ func (c *Told) session(p *scene.Process, name string) *session {
 	return s
 }
 
-// Granted notes which session holds h.
-func (c *Told) Granted(h *scene.Hold) { c.Alive(h, h.Granted) }
-
 // Alive notes that the worker was told at that time that it holds h.
 func (c *Told) Alive(h *scene.Hold, at int64) {
 	if s := c.session(h.Process, h.Session); s != nil {

@@ -175,9 +175,6 @@ func (p *Program) Client(name string) *Client {
 	return c
 }
 
-// Over returns a channel that is closed when the program has ended.
-func (p *Program) Over() <-chan struct{} { return p.over }
-
 // Close closes the program's input, which has it close its sessions and end. It is killed if it
 // has not ended after the grace. The error is that of a program that did not end well by itself.
 func (p *Program) Close(grace time.Duration) error {

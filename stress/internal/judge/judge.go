@@ -220,13 +220,13 @@ func (j *Judge) granted(e history.Event) {
 		j.handOvers.Add(h.Granted - l.Free)
 	}
 	j.overlap.Granted(j.scene, h) // before h is among those inside
-	h.Enters()
+	h.Lock.Inside = append(h.Lock.Inside, h)
 	j.tokens.Granted(j.scene, h)
 	j.register.Granted(l, h.Fence)
 	j.linear.Granted(j.scene, h)
 	j.patience.Granted(j.scene, h)
 	j.once.Granted(j.scene, h)
-	j.told.Granted(h)
+	j.told.Alive(h, h.Granted)
 	j.hits.During(j.scene, p, scene.Inside)
 }
 

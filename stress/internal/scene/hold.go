@@ -114,7 +114,7 @@ func (sc *Scene) Drop(h *Hold) {
 	}
 }
 
-// Grant notes that h is granted. It is among those inside once it has entered.
+// Grant notes that h is granted. The caller puts it among those inside.
 func (sc *Scene) Grant(h *Hold, e history.Event) {
 	p := h.Process
 	p.Counts[h.Phase]--
@@ -128,9 +128,6 @@ func (sc *Scene) Grant(h *Hold, e history.Event) {
 	p.enter(h, e.At)
 	sc.Excuses.granted(h)
 }
-
-// Enters notes that h, which was granted, is one of those inside.
-func (h *Hold) Enters() { h.Lock.Inside = append(h.Lock.Inside, h) }
 
 // Release notes that the worker of h has begun to release it.
 func (h *Hold) Release(at int64) {

@@ -30,7 +30,10 @@ import (
 // contendAbroad starts the contender and runs the workers.
 func (c *child) contendAbroad(start <-chan struct{}, stderr io.Writer) int {
 	s := c.settings
-	p, err := contender.Start(s.Program, s.Servers, s.SessionTimeout, stderr, c.foreignSession, c.fatal)
+	told := func(n contender.Notice) {
+		c.journal.Write(history.Event{Kind: history.Session, Session: journal.SessionName(int64(n.Session)), Text: n.What}) //nolint:gosec // its bits
+	}
+	p, err := contender.Start(s.Program, s.Servers, s.SessionTimeout, stderr, told, c.fatal)
 	if err == nil {
 		err = c.openAbroad(p, stderr)
 	}
@@ -69,10 +72,6 @@ func (c *child) openAbroad(p *contender.Program, stderr io.Writer) error {
 		c.locks = append(c.locks, l)
 	}
 	return nil
-}
-
-func (c *child) foreignSession(n contender.Notice) {
-	c.journal.Write(history.Event{Kind: history.Session, Session: journal.SessionName(int64(n.Session)), Text: n.What}) //nolint:gosec // its bits
 }
 
 // A foreign is a lock of the contender's: one for its only holder, or for its shared holders.
