@@ -37,6 +37,7 @@ type Chronicle struct {
 	stop    func()   // ends telling that the parent is alive
 
 	looked time.Time       // when the parent's goroutine last asked for the verdict so far
+	soFar  verdict.Verdict // what that was
 	judged bool            // all other events have been judged; no other goroutine writes any more
 	after  []history.Event // those since then
 
@@ -66,8 +67,7 @@ var mostHistory = history.Limit{Bytes: 2 << 30, Files: 4096}
 type live struct {
 	lost             uint64
 	holding, waiting map[opKey]bool // by acquisition
-	waits, handOvers verdict.Spread
-	found, faults    int
+	faults           int
 }
 
 // An opKey identifies an acquisition.
@@ -233,16 +233,12 @@ func (c *Chronicle) page(v verdict.Verdict) error {
 	if began.Before(c.nextPage) {
 		return nil
 	}
-	err := report.WriteSoFar(c.Dir, c.header, v, c.until())
+	c.mu.Lock()
+	until := c.latest
+	c.mu.Unlock()
+	err := report.WriteSoFar(c.Dir, c.header, v, until)
 	c.nextPage = time.Now().Add(max(pageInterval, 100*time.Since(began)))
 	return err
-}
-
-// until returns the time until which the history has been read.
-func (c *Chronicle) until() int64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.latest
 }
 
 // ProcessOf returns the process that has a session.
@@ -278,27 +274,24 @@ func (c *Chronicle) Status() string {
 		return ""
 	}
 	if now := time.Now(); now.Sub(c.looked) > lookInterval {
-		c.looked = now
-		v := c.trial.Interim()
-		c.mu.Lock()
-		c.live.waits, c.live.handOvers, c.live.found = v.Waits, v.HandOvers, v.Found
-		c.mu.Unlock()
+		c.looked, c.soFar = now, c.trial.Interim()
 	}
+	v := c.soFar
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l := &c.live
 	text := fmt.Sprintf("  holders %d  waiting %d  lost %s", len(l.holding), len(l.waiting), figures.Number(l.lost))
-	if l.waits.N > 0 {
-		text += fmt.Sprintf("  wait p50 %s p99 %s", summary.Milliseconds(l.waits.Median), summary.Milliseconds(l.waits.P99))
+	if v.Waits.N > 0 {
+		text += fmt.Sprintf("  wait p50 %s p99 %s", summary.Milliseconds(v.Waits.Median), summary.Milliseconds(v.Waits.P99))
 	}
-	if l.handOvers.N > 0 {
-		text += fmt.Sprintf("  hand-over p50 %s p99 %s", summary.Milliseconds(l.handOvers.Median), summary.Milliseconds(l.handOvers.P99))
+	if v.HandOvers.N > 0 {
+		text += fmt.Sprintf("  hand-over p50 %s p99 %s", summary.Milliseconds(v.HandOvers.Median), summary.Milliseconds(v.HandOvers.P99))
 	}
 	if l.faults > 0 {
 		text += fmt.Sprintf("  faults %d", l.faults)
 	}
-	if l.found > 0 {
-		text += fmt.Sprintf("  FINDINGS %d", l.found)
+	if v.Found > 0 {
+		text += fmt.Sprintf("  FINDINGS %d", v.Found)
 	}
 	return text
 }
