@@ -117,20 +117,20 @@ func (v Venue) Queue() string {
 
 // Scale describes the contenders.
 func (w Workload) Scale() string {
-	lock := "lock"
+	locks := figures.Count(w.Locks, "lock")
 	switch {
 	case w.ReadWrite:
-		lock = "read/write lock"
+		locks = figures.Count(w.Locks, "read/write lock")
 	case w.Kind == MutexWorkload:
-		lock = "mutex"
+		locks = figures.Count(w.Locks, "mutex")
 	case w.Kind == MixedWorkload:
-		return fmt.Sprintf("%s × %s, %s", figures.Count(w.Processes, "process"), figures.Count(w.Goroutines, "goroutine"), figures.Number(w.Locks)+" locks of three kinds, and one of each recipe")
+		locks = figures.Number(w.Locks) + " locks of three kinds, and one of each recipe"
 	case w.Kind == MembersWorkload:
-		lock = "group"
+		locks = figures.Count(w.Locks, "group")
 	case w.Kind == ShardsWorkload:
-		return fmt.Sprintf("%s × %s, %s × %d shards", figures.Count(w.Processes, "process"), figures.Count(w.Goroutines, "goroutine"), figures.Number(w.Locks), ManyShards)
+		locks = fmt.Sprintf("%s × %d shards", figures.Number(w.Locks), ManyShards)
 	case slices.Contains(RecipeWorkloads, w.Kind):
-		lock = w.Kind
+		locks = figures.Count(w.Locks, w.Kind)
 	}
-	return fmt.Sprintf("%s × %s, %s", figures.Count(w.Processes, "process"), figures.Count(w.Goroutines, "goroutine"), figures.Count(w.Locks, lock))
+	return fmt.Sprintf("%s × %s, %s", figures.Count(w.Processes, "process"), figures.Count(w.Goroutines, "goroutine"), locks)
 }
