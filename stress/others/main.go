@@ -141,22 +141,18 @@ func (s set) measureAll(ctx context.Context, harness string) ([]row, []error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	rows, errs := make([]row, len(s.clients)), make([]error, len(s.clients))
-	next := make(chan int, len(s.clients))
-	for i := range s.clients {
-		next <- i
-	}
-	close(next)
 	var all sync.WaitGroup
-	for range max(1, s.atATime) {
+	turns := make(chan struct{}, max(1, s.atATime))
+	for i, c := range s.clients {
+		turns <- struct{}{}
 		all.Go(func() {
-			for i := range next {
-				if errs[i] = context.Cause(ctx); errs[i] != nil {
-					continue
-				}
-				rows[i], errs[i] = s.measure(ctx, harness, s.clients[i])
-				if err := errs[i]; err != nil && !errors.Is(err, contender.ErrNotInstalled) {
-					cancel(err)
-				}
+			defer func() { <-turns }()
+			if errs[i] = context.Cause(ctx); errs[i] != nil {
+				return
+			}
+			rows[i], errs[i] = s.measure(ctx, harness, c)
+			if err := errs[i]; err != nil && !errors.Is(err, contender.ErrNotInstalled) {
+				cancel(err)
 			}
 		})
 	}
