@@ -81,7 +81,7 @@ func (j *Journal) check(e history.Event, is func() bool) bool {
 func (j *Journal) Saw(v referee.Violation) {
 	e := history.Event{
 		Kind: history.Overlap, At: v.At - j.ahead, Process: j.process, Lock: strings.TrimSuffix(v.Lock, referee.ThirdMark), Mode: history.Mode(v.Mode),
-		Token: v.Token, Turn: v.Turn, Target: string(v.Kind), Text: FirstLine(v.String()),
+		Token: v.Token, Turn: v.Turn, Target: v.Kind, Text: FirstLine(v.String()),
 	}
 	switch e.Mode {
 	case referee.Upgraded:

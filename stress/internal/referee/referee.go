@@ -301,7 +301,7 @@ func (r *Referee) judge(id roundID, mode string) error {
 	v := Violation{Lock: r.lock, Mode: mode, Process: r.process, PID: r.pid, Token: id.token, Turn: id.turn}
 	for other, in := range r.rounds {
 		if r.Alone {
-			v.Kind, v.OtherPID, v.OtherToken, v.OtherTurn = TwoTurns, r.pid, other.token, other.turn
+			v.Kind, v.OtherPID, v.OtherToken, v.OtherTurn = history.SeenTwoTurns, r.pid, other.token, other.turn
 			r.tell(v)
 			continue
 		}
@@ -314,7 +314,7 @@ func (r *Referee) judge(id roundID, mode string) error {
 		select {
 		case <-in.lost:
 		default:
-			v.Kind, v.OtherPID, v.OtherToken = TwoRounds, r.pid, other.token
+			v.Kind, v.OtherPID, v.OtherToken = history.SeenTwoRounds, r.pid, other.token
 			r.tell(v)
 		}
 	}
@@ -367,7 +367,7 @@ func (r *Referee) judgeWriter(v Violation, readers bool) error {
 	if !granted {
 		// The other process may be writing the file now, so what we read is
 		// for the report only, and its error does not matter.
-		v.Kind = Overlap
+		v.Kind = history.SeenOverlap
 		r.tell(v)
 		return nil
 	}
@@ -393,11 +393,11 @@ func (r *Referee) judgeWriter(v Violation, readers bool) error {
 func (r *Referee) compare(v *Violation) bool {
 	switch {
 	case v.Token < v.OtherToken, v.Token == v.OtherToken && v.Turn < v.OtherTurn:
-		v.Kind = TokenFell
+		v.Kind = history.SeenTokenFell
 		r.tell(*v)
 		return false
 	case v.Token == v.OtherToken && v.OtherPID != r.pid:
-		v.Kind = TokenShared
+		v.Kind = history.SeenTokenShared
 		r.tell(*v)
 	}
 	return true
@@ -430,7 +430,7 @@ func (r *Referee) judgeReader(v Violation) error {
 	v.other(last)
 	switch {
 	case !granted:
-		v.Kind = Overlap
+		v.Kind = history.SeenOverlap
 		r.tell(v)
 		return nil
 	case err != nil:

@@ -61,7 +61,7 @@ func (c *court) kinds() (kinds []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, v := range c.seen {
-		kinds = append(kinds, string(v.Kind))
+		kinds = append(kinds, v.Kind)
 	}
 	return kinds
 }

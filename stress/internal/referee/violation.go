@@ -12,7 +12,7 @@ import (
 
 // A Violation is an entry that the lock should have prevented.
 type Violation struct {
-	Kind Kind      `json:"kind"`
+	Kind string    `json:"kind"` // history.SeenOverlap, or another of those
 	Lock string    `json:"lock"`
 	Time time.Time `json:"time"`
 	At   int64     `json:"at"`   // the same, as in the history
@@ -43,35 +43,22 @@ type Party struct {
 // Upgraded is the mode of a writer with the token of its upgradable read.
 const Upgraded = "upgraded"
 
-// A Kind of violation.
-type Kind string
-
-// The kinds of violations.
-const (
-	Overlap     Kind = history.SeenOverlap
-	TokenFell   Kind = history.SeenTokenFell
-	TokenShared Kind = history.SeenTokenShared
-	TwoRounds   Kind = history.SeenTwoRounds
-	TwoTurns    Kind = history.SeenTwoTurns
-	Premature   Kind = history.SeenPremature
-)
-
 // String describes v in a line of text.
 func (v Violation) String() string {
 	var what string
 	switch v.Kind {
-	case Overlap:
+	case history.SeenOverlap:
 		// The one that is inside may not have written the file of entries yet.
 		what = fmt.Sprintf("pid %d entered with token %d while another process was inside; the last recorded entry is that of pid %d with token %d", v.PID, v.Token, v.OtherPID, v.OtherToken)
-	case TokenFell:
+	case history.SeenTokenFell:
 		what = fmt.Sprintf("pid %d entered with %s after pid %d had entered with the higher %s", v.PID, fence(v.Token, v.Turn), v.OtherPID, fence(v.OtherToken, v.OtherTurn))
-	case TokenShared:
+	case history.SeenTokenShared:
 		what = fmt.Sprintf("pid %d entered with token %d, which pid %d also had", v.PID, v.Token, v.OtherPID)
-	case TwoTurns:
+	case history.SeenTwoTurns:
 		what = fmt.Sprintf("pid %d entered with %s while another of its workers was inside with %s", v.PID, fence(v.Token, v.Turn), fence(v.OtherToken, v.OtherTurn))
-	case Premature:
+	case history.SeenPremature:
 		what = fmt.Sprintf("pid %d left round %d while these were inside: %s", v.PID, v.Token, parties(v.Others))
-	case TwoRounds:
+	case history.SeenTwoRounds:
 		what = fmt.Sprintf("pid %d entered with token %d while its workers with token %d were inside and had not lost the lock", v.PID, v.Token, v.OtherToken)
 	}
 	return fmt.Sprintf("%s: %s on lock %q (%s): %s", v.Time.Format("15:04:05.000000"), v.Kind, v.Lock, v.Mode, what)

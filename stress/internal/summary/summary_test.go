@@ -93,7 +93,7 @@ func exampleSummary() Summary {
 	}
 	s.Latencies = s.Latency.Summary()
 	s.Leaks = 1
-	s.ViolationList = []referee.Violation{{Kind: referee.Overlap, Lock: "lock-0", Time: s.Begin, PID: 1, Token: 2, OtherPID: 3, OtherToken: 4}}
+	s.ViolationList = []referee.Violation{{Kind: "overlap", Lock: "lock-0", Time: s.Begin, PID: 1, Token: 2, OtherPID: 3, OtherToken: 4}}
 	s.FailureList = []string{"process 0: something"}
 	s.LeakList = []cluster.Leak{{Path: "/a/b", Owner: "0x7", Data: "{}"}}
 	s.Judge()

@@ -23,7 +23,7 @@ func TestMessages(t *testing.T) {
 	want := []Message{
 		{Ready: true},
 		{Progress: &Counts{Entries: 5, LongestRace: 2}},
-		{Violation: &referee.Violation{Kind: referee.TokenFell, Lock: "lock-1", Time: time.Unix(1, 2).UTC(), PID: 1, Token: 1<<64 - 1, OtherPID: 3, OtherToken: 4}},
+		{Violation: &referee.Violation{Kind: "token fell", Lock: "lock-1", Time: time.Unix(1, 2).UTC(), PID: 1, Token: 1<<64 - 1, OtherPID: 3, OtherToken: 4}},
 		{Failure: &Failure{Text: "a\nb", Stack: "s", Dump: "d", Fatal: true}},
 		{Final: &Final{Counts: Counts{Grants: 1}, Held: []time.Duration{time.Second, 0}, Latency: report}},
 	}

@@ -95,7 +95,7 @@ func (b *barrierRecipe) left(ctx context.Context, w *worker, l *contended, st *b
 	inside, err := b.hall.Inside(st.Round)
 	w.child.fatal(err)
 	if len(inside) > 0 {
-		w.child.violation(referee.Violation{Kind: referee.Premature, Lock: l.lock.Name(), Time: time.Now(), At: history.Now(), Mode: "barrier", Process: w.child.settings.Process, PID: os.Getpid(), Token: st.Round, Others: inside})
+		w.child.violation(referee.Violation{Kind: history.SeenPremature, Lock: l.lock.Name(), Time: time.Now(), At: history.Now(), Mode: "barrier", Process: w.child.settings.Process, PID: os.Getpid(), Token: st.Round, Others: inside})
 	}
 	first, err := b.hall.Told(st.Round, w.id, what)
 	w.child.fatal(err)
