@@ -2,7 +2,11 @@
 
 package report
 
-import "github.com/holdfast-go/holdfast/stress/internal/history"
+import (
+	"slices"
+
+	"github.com/holdfast-go/holdfast/stress/internal/history"
+)
 
 // An acquisition is what became of one request for a lock. The timeline draws it as a
 // thin bar while the worker waited, a bar while it held the lock, and a thin bar while it
@@ -41,11 +45,4 @@ type mode int
 
 var modes = []history.Mode{"", history.Exclusive, history.Mutex, history.Read, history.Upgradable, history.WriteMode, history.Permit}
 
-func modeOf(m history.Mode) mode {
-	for i, known := range modes {
-		if m == known {
-			return mode(i)
-		}
-	}
-	return 0
-}
+func modeOf(m history.Mode) mode { return mode(max(0, slices.Index(modes, m))) }
