@@ -35,7 +35,6 @@ import (
 	"github.com/holdfast-go/holdfast/stress/internal/pause"
 	"github.com/holdfast-go/holdfast/stress/internal/progress"
 	"github.com/holdfast-go/holdfast/stress/internal/referee"
-	"github.com/holdfast-go/holdfast/stress/internal/register"
 	"github.com/holdfast-go/holdfast/stress/internal/report"
 	"github.com/holdfast-go/holdfast/stress/internal/summary"
 	"github.com/holdfast-go/holdfast/stress/internal/verdict"
@@ -313,7 +312,7 @@ func (p *parent) start() {
 		p.startWorkers()
 		return
 	}
-	s := p.settings(register.Mark, 1)
+	s := p.settings(history.Register, 1)
 	if p.sabotage == wire.SloppyRegister {
 		s.Sabotage = p.sabotage
 	}
@@ -347,7 +346,7 @@ func (p *parent) settings(process, incarnation int) wire.Settings {
 	}
 	// The others' sessions expire when they are killed.
 	s.Sentinel = s.Faulty && process%2 == 0 && nemesis.Here(0).Helpers
-	if s.Contender != "" && process != register.Mark {
+	if s.Contender != "" && process != history.Register {
 		s.Program, s.Sentinel = p.program, false
 	}
 	if p.chronicle != nil {
@@ -364,7 +363,7 @@ func (p *parent) settings(process, incarnation int) wire.Settings {
 func (p *parent) startProcess(s wire.Settings) (*process, error) {
 	var c *process
 	c, err := startProcess(s, p.events, func(line string) { p.reporter.Line("process %d: %s", s.Process, line) })
-	if err == nil && s.Process != register.Mark {
+	if err == nil && s.Process != history.Register {
 		p.chronicle.Write(history.Event{Kind: history.Started, Process: c.index, Incarnation: c.incarnation})
 	}
 	return c, err

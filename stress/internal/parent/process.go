@@ -16,7 +16,6 @@ import (
 	osprocess "github.com/holdfast-go/holdfast/internal/realzk/child"
 	"github.com/holdfast-go/holdfast/stress/internal/chronicle"
 	"github.com/holdfast-go/holdfast/stress/internal/history"
-	"github.com/holdfast-go/holdfast/stress/internal/register"
 	"github.com/holdfast-go/holdfast/stress/internal/wire"
 	"github.com/holdfast-go/holdfast/stress/internal/worker"
 )
@@ -24,7 +23,7 @@ import (
 // A process is a child as seen by the parent, whose goroutine alone uses it. What
 // the child does arrives as events.
 type process struct {
-	index       int // register.Mark: the register
+	index       int // history.Register: the register
 	incarnation int // how often it has been started before
 	cmd         *exec.Cmd
 	stdin       io.WriteCloser
@@ -53,7 +52,7 @@ type event struct {
 
 // String names the process, as the targets of faults do.
 func (p *process) String() string {
-	if p.index == register.Mark {
+	if p.index == history.Register {
 		return "the register"
 	}
 	return history.ProcessTarget(p.index)

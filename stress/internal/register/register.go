@@ -24,9 +24,6 @@ import (
 // It listens on a socket in the directory of the run. Each worker has a connection, and calls
 // the register for each write.
 
-// Mark is in settings.Process of the register.
-const Mark = history.Register
-
 // socket is the path of the socket, from the directory of the run. Processes work
 // in that directory, because the path of a socket must be short.
 const socket = "register"

@@ -78,7 +78,7 @@ func Main(stdin io.Reader, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "reading the settings: %v\n", err)
 		return wire.ExitUsage
 	}
-	if c.settings.Process == register.Mark {
+	if c.settings.Process == history.Register {
 		return register.Main(c.settings, in, c.out)
 	}
 	run, stop := context.WithCancel(context.Background())
