@@ -4,6 +4,7 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -192,9 +193,7 @@ func (r *Record) Fill(e history.Event) history.Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e.Worker, e.Op, e.Lock, e.Permits = r.event.Worker, r.event.Op, r.event.Lock, r.event.Permits
-	if e.Mode == "" {
-		e.Mode = r.event.Mode
-	}
+	e.Mode = cmp.Or(e.Mode, r.event.Mode)
 	if e.Token == 0 {
 		e.Token, e.Turn, e.Session = r.event.Token, r.event.Turn, r.event.Session
 	}

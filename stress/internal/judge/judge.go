@@ -265,9 +265,7 @@ func (j *Judge) lost(e history.Event) {
 	if h == nil {
 		return
 	}
-	if e.Session != "" {
-		h.Session = e.Session
-	}
+	h.Session = cmp.Or(e.Session, h.Session)
 	if h.Phase == scene.Inside {
 		j.told.Lost(j.scene, h, e.At)
 		j.hits.Lost(j.scene, h, e.At)

@@ -5,6 +5,7 @@
 package parent
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -252,7 +253,7 @@ func (p *parent) prepare() (err error) {
 func (p *parent) header() history.Header {
 	o := p.options
 	now := history.TakeAnchor()
-	h := history.Header{
+	return history.Header{
 		Command:        o.Command(),
 		Seed:           o.Seed,
 		Workload:       o.Kind,
@@ -262,7 +263,7 @@ func (p *parent) header() history.Header {
 		Goroutines:     o.Goroutines,
 		Servers:        p.cluster.Tested(),
 		SessionTimeout: p.cluster.Client.Session().Timeout().Nanoseconds(), // as the servers grant it
-		Tenure:         o.Tenure.Nanoseconds(),
+		Tenure:         cmp.Or(o.Tenure, defaultTenure).Nanoseconds(),
 		Linger:         o.Linger.Nanoseconds(),
 		Nemesis:        p.trouble.kinds(),
 		Begin:          now.Mono,
@@ -272,10 +273,6 @@ func (p *parent) header() history.Header {
 		ZooKeeper:      p.cluster.Version(),
 		Locks:          o.HistoryLocks(),
 	}
-	if h.Tenure == 0 {
-		h.Tenure = defaultTenure.Nanoseconds()
-	}
-	return h
 }
 
 // defaultTenure is that of manager.Config.

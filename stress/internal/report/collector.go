@@ -196,10 +196,7 @@ func newCollector(header history.Header, v verdict.Verdict) *collector {
 
 // endOf returns when a fault ended. One that lasts until the end of the history has no end.
 func (c *collector) endOf(h verdict.Hit) int64 {
-	if h.Ended == 0 {
-		return max(c.end, h.Began)
-	}
-	return max(h.Ended, h.Began)
+	return max(cmp.Or(h.Ended, c.end), h.Began)
 }
 
 // mayCost reports whether a fault may have cost a hold of that process, by the rule of the
@@ -386,10 +383,7 @@ func (c *collector) acquisition(e history.Event, process int) {
 	}
 	switch holds := a.granted != 0 && a.ended == 0; {
 	case e.Kind == history.Granted && a.granted == 0:
-		a.granted, a.token, a.turn = e.At, e.Token, e.Turn
-		if m := modeOf(e.Mode); m != 0 {
-			a.mode = m
-		}
+		a.granted, a.token, a.turn, a.mode = e.At, e.Token, e.Turn, cmp.Or(modeOf(e.Mode), a.mode)
 		c.meter(a, e.At, -1, 1)
 	case e.Kind == history.Changed && holds:
 		a.last = modeOf(e.Mode)

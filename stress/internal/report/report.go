@@ -21,6 +21,7 @@ package report
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -86,13 +87,7 @@ func writeIn(dir string, header history.Header, v verdict.Verdict, events iter.S
 	if err := write(w, c, events, pictures); err != nil {
 		return err
 	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	if err := f.Chmod(0o644); err != nil { //nolint:gosec // a page is for others to read
-		return err
-	}
-	if err := f.Close(); err != nil {
+	if err := cmp.Or(w.Flush(), f.Chmod(0o644), f.Close()); err != nil { //nolint:gosec // a page is for others to read
 		return err
 	}
 	return os.Rename(f.Name(), name)

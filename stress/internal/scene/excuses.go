@@ -222,11 +222,7 @@ func (x *excuses) Holding(sc *Scene, h *Hold, at int64) int64 {
 		case f.stays && f.Process >= 0 && h.Process.Number == (f.Process+1)%max(sc.Header.Processes, 1):
 			// The harness has had the workers of two processes stay inside: of the one that
 			// the fault hits, and of the next one.
-			to := f.Until
-			if to == 0 {
-				to = never
-			}
-			x.add(Span{f.At, to}, Span{h.Revoked, at})
+			x.add(Span{f.At, cmp.Or(f.Until, never)}, Span{h.Revoked, at})
 		}
 	}
 	return x.sum()

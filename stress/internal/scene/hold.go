@@ -75,13 +75,7 @@ func (h *Hold) Joins() {
 // Begin returns a new hold, for the first event of it.
 func (sc *Scene) Begin(p *Process, e history.Event) *Hold {
 	l := sc.Lock(e.Lock, e.Mode)
-	h := &Hold{Process: p, worker: e.Worker, Op: e.Op, Lock: l, Mode: e.Mode, Requested: e.At}
-	if h.Mode == "" {
-		h.Mode = l.Mode
-	}
-	if h.Mode == "" {
-		h.Mode = history.Exclusive
-	}
+	h := &Hold{Process: p, worker: e.Worker, Op: e.Op, Lock: l, Mode: cmp.Or(e.Mode, l.Mode, history.Exclusive), Requested: e.At}
 	if old := p.Holds[e.Op]; old != nil {
 		sc.Drop(old)
 	}
@@ -120,10 +114,7 @@ func (sc *Scene) Grant(h *Hold, e history.Event) {
 	p.Counts[h.Phase]--
 	h.Phase, h.Granted, h.Fence, h.Permits = Inside, e.At, e.Fence(), max(e.Permits, 1)
 	h.Since, h.Known, h.Asked = e.At, e.At, h.Lock.asked(h)
-	h.Session = cmp.Or(e.Session, p.Session)
-	if e.Mode != "" {
-		h.Mode = e.Mode
-	}
+	h.Session, h.Mode = cmp.Or(e.Session, p.Session), cmp.Or(e.Mode, h.Mode)
 	p.Counts[Inside]++
 	p.enter(h, e.At)
 	sc.Excuses.granted(h)
@@ -147,12 +138,7 @@ func (h *Hold) Leave(at int64) {
 }
 
 // End returns when h ended, or a time that is not reached if it has not.
-func (h *Hold) End() int64 {
-	if h.Ended == 0 {
-		return never
-	}
-	return h.Ended
-}
+func (h *Hold) End() int64 { return cmp.Or(h.Ended, never) }
 
 // String says which hold it is.
 func (h *Hold) String() string {
