@@ -3,6 +3,7 @@
 package checks
 
 import (
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/figures"
@@ -37,15 +38,7 @@ const unseen = int64(10 * time.Second)
 
 // Excuses reports whether servers contradicted each other before all that was found.
 func (c *Agree) Excuses(findings []verdict.Finding) bool {
-	if c.contradictions == 0 {
-		return false
-	}
-	for _, f := range findings {
-		if f.At < c.first-unseen {
-			return false
-		}
-	}
-	return true
+	return c.contradictions > 0 && !slices.ContainsFunc(findings, func(f verdict.Finding) bool { return f.At < c.first-unseen })
 }
 
 // Explain says what was noticed.

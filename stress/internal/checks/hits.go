@@ -3,8 +3,8 @@
 package checks
 
 import (
-	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/holdfast-go/holdfast/internal/figures"
@@ -90,10 +90,9 @@ func (c *Hits) Sum(sc *scene.Scene) (kinds []verdict.Fault, each []verdict.Hit) 
 		f.Count(kind(f.Kind))
 		each = append(each, verdict.Hit{Fault: f.Number, Kind: f.Kind, Target: f.Target, Began: f.At, Ended: f.Until, Lost: slices.Clone(f.Lost)})
 	}
-	for _, k := range by {
-		kinds = append(kinds, *k)
+	for _, name := range slices.Sorted(maps.Keys(by)) {
+		kinds = append(kinds, *by[name])
 	}
-	slices.SortFunc(kinds, func(a, b verdict.Fault) int { return cmp.Compare(a.Kind, b.Kind) })
 	return kinds, each
 }
 

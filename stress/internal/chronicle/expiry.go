@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/stress/internal/cluster"
@@ -159,10 +160,7 @@ func (c *Chronicle) noteDeposal(e history.Event) {
 func (c *Chronicle) deposed(server int, at int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, d := range c.deposals {
-		if d.server == server && d.from <= at && (d.to == 0 || at <= d.to) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.deposals, func(d deposal) bool {
+		return d.server == server && d.from <= at && (d.to == 0 || at <= d.to)
+	})
 }

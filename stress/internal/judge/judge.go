@@ -7,6 +7,7 @@ package judge
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -336,12 +337,7 @@ func (j *Judge) ended(e history.Event) {
 		return
 	}
 	p.Over, p.End, p.AtEnd = true, e.At, p.Counts
-	all := make([]*scene.Hold, 0, len(p.Holds))
-	for _, h := range p.Holds {
-		all = append(all, h)
-	}
-	slices.SortFunc(all, func(a, b *scene.Hold) int { return cmp.Compare(a.Op, b.Op) })
-	for _, h := range all {
+	for _, h := range slices.SortedFunc(maps.Values(p.Holds), func(a, b *scene.Hold) int { return cmp.Compare(a.Op, b.Op) }) {
 		if h.Phase == scene.Inside {
 			j.told.Inside(j.scene, p, h.Session, e.At)
 			p.Died(h.Lock)

@@ -5,6 +5,7 @@ package judge
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -113,12 +114,7 @@ func (t *Trial) checkpoint() error {
 		}
 	}
 	return t.follower.Trim(t.options.Limit, func(first, last int64) bool {
-		for _, f := range v.Findings {
-			if first <= f.At+around && f.At-around <= last {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(v.Findings, func(f verdict.Finding) bool { return first <= f.At+around && f.At-around <= last })
 	})
 }
 

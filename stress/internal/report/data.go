@@ -118,19 +118,10 @@ func (c *collector) pack() (d data, err error) {
 		Processes: c.processes, Workers: c.workers, LaneOf: c.laneOf, Texts: c.texts.all,
 		Faults: []faultData{}, Findings: []findingData{}, Losses: []lossData{}, Lives: []lifeData{},
 		Outages: [][4]int64{}, Points: [][6]int64{}, Gone: [][2]int64{}, CellRows: [][2]int{},
-		Locks: []string{}, Lanes: []string{}, Servers: []string{},
+		Locks: cleaned(c.locks), Lanes: cleaned(c.lanes), Servers: cleaned(c.header.Servers),
 	}
 	if wall, err := time.Parse(time.RFC3339, c.header.BeginWall); err == nil {
 		d.Wall = wall.UnixMilli()
-	}
-	for _, name := range c.locks {
-		d.Locks = append(d.Locks, clean(name, longName))
-	}
-	for _, name := range c.lanes {
-		d.Lanes = append(d.Lanes, clean(name, longName))
-	}
-	for _, s := range c.header.Servers {
-		d.Servers = append(d.Servers, clean(s, longName))
 	}
 	room := mostLostBytes
 	for _, i := range c.faults(mostFaults) {

@@ -34,6 +34,15 @@ func clean(text string, most int) string {
 	return b.String()
 }
 
+// cleaned returns names so, and no nil, which JSON tells from an empty list.
+func cleaned(names []string) []string {
+	all := make([]string, 0, len(names))
+	for _, name := range names {
+		all = append(all, clean(name, longName))
+	}
+	return all
+}
+
 // texts are strings that many events share, by number. Number 0 is none.
 type texts struct {
 	all     []string
