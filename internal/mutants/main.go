@@ -146,9 +146,17 @@ func matches(name, names string) (is bool, err error) {
 	return is || names == "", err
 }
 
-// A tester runs tests of a package of the module, with the files of the overlay in
-// place of their originals.
-type tester func(ctx context.Context, pkg string, tests []string, seeds int, overlay string) (result, error)
+// A trial is one run of tests of a package of the module.
+type trial struct {
+	pkg     string
+	tests   []string
+	seeds   int    // if they are simulations
+	overlay string // says which files to read in place of which; "": none
+	quick   bool   // compiled without optimizations, which takes half of the time
+}
+
+// A tester runs a trial.
+type tester func(context.Context, trial) (result, error)
 
 // run tests the mutants and prints what becomes of each. It returns an error if
 // one survives or could not be tested.
@@ -159,7 +167,8 @@ func run(ctx context.Context, out io.Writer, list []mutant, test tester) error {
 	}
 	defer os.RemoveAll(dir)
 	began := time.Now()
-	if err := sound(ctx, out, list, test); err != nil {
+	slow, err := sound(ctx, out, list, test)
+	if err != nil {
 		return err
 	}
 
@@ -177,7 +186,7 @@ func run(ctx context.Context, out io.Writer, list []mutant, test tester) error {
 	for range workers {
 		group.Go(func() {
 			for i := range next {
-				outcomes[i] = list[i].try(ctx, dir, test)
+				outcomes[i] = list[i].try(ctx, dir, test, slow)
 				close(done[i])
 			}
 		})
@@ -212,42 +221,62 @@ func run(ctx context.Context, out io.Writer, list []mutant, test tester) error {
 	return nil
 }
 
-// sound runs the tests of all mutants on the unchanged code: a test that fails
-// anyway kills nothing.
-func sound(ctx context.Context, out io.Writer, list []mutant, test tester) error {
-	var pkgs []string
-	tests, seeds := map[string][]string{}, map[string]int{}
+// A named is a test of a package.
+type named struct{ pkg, test string }
+
+// sound runs the tests of all mutants on the unchanged code: a test that fails anyway kills
+// nothing. It returns those that pass with optimizations only, such as those that count
+// allocations.
+func sound(ctx context.Context, out io.Writer, list []mutant, test tester) (slow map[named]bool, err error) {
+	var all []trial
 	for _, m := range list {
-		if !slices.Contains(pkgs, m.pkg) {
-			pkgs = append(pkgs, m.pkg)
+		i := slices.IndexFunc(all, func(t trial) bool { return t.pkg == m.pkg })
+		if i < 0 {
+			i = len(all)
+			all = append(all, trial{pkg: m.pkg, quick: true})
 		}
+		t := &all[i]
 		for _, name := range m.tests {
-			if !slices.Contains(tests[m.pkg], name) {
-				tests[m.pkg] = append(tests[m.pkg], name)
+			if !slices.Contains(t.tests, name) {
+				t.tests = append(t.tests, name)
 			}
 		}
-		seeds[m.pkg] = max(seeds[m.pkg], m.seeds)
+		t.seeds = max(t.seeds, m.seeds)
 	}
-	for _, pkg := range pkgs {
+	slow = map[named]bool{}
+	for _, t := range all {
 		began := time.Now()
-		r, err := test(ctx, pkg, tests[pkg], seeds[pkg], "")
+		r, err := test(ctx, t)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		switch by, err := r.killer(); {
-		case err != nil:
-			return fmt.Errorf("the unchanged %s does not pass: %w", pkg, err)
-		case by != "":
-			return fmt.Errorf("the unchanged %s does not pass: %s", pkg, by)
-		}
-		for _, name := range tests[pkg] {
-			if !slices.Contains(r.passed, name) {
-				return fmt.Errorf("%s has no test %s, or it did not run", pkg, name)
+		passed := r.passed
+		missed := slices.DeleteFunc(slices.Clone(t.tests), func(name string) bool { return slices.Contains(passed, name) })
+		if !r.ok || len(missed) > 0 {
+			again := t
+			again.quick = false
+			if len(missed) > 0 { // else something failed that belongs to no test
+				again.tests = missed
+			}
+			if r, err = test(ctx, again); err != nil {
+				return nil, err
+			}
+			switch by, err := r.killer(); {
+			case err != nil:
+				return nil, fmt.Errorf("the unchanged %s does not pass: %w", t.pkg, err)
+			case by != "":
+				return nil, fmt.Errorf("the unchanged %s does not pass: %s", t.pkg, by)
+			}
+			for _, name := range again.tests {
+				if !slices.Contains(r.passed, name) {
+					return nil, fmt.Errorf("%s has no test %s, or it did not run", t.pkg, name)
+				}
+				slow[named{t.pkg, name}] = true
 			}
 		}
-		fmt.Fprintf(out, "%s unchanged: %d tests pass, %.1f s\n", pkg, len(tests[pkg]), time.Since(began).Seconds())
+		fmt.Fprintf(out, "%s unchanged: %d tests pass, %.1f s\n", t.pkg, len(t.tests), time.Since(began).Seconds())
 	}
-	return nil
+	return slow, nil
 }
 
 // An outcome is what became of a mutant.
@@ -257,15 +286,16 @@ type outcome struct {
 	took time.Duration
 }
 
-// try tests m. It puts the changed files into dir.
-func (m mutant) try(ctx context.Context, dir string, test tester) (o outcome) {
+// try tests m. It puts the changed files into dir. slow has the tests that need optimizations.
+func (m mutant) try(ctx context.Context, dir string, test tester, slow map[named]bool) (o outcome) {
 	began := time.Now()
 	defer func() { o.took = time.Since(began) }()
 	overlay, err := m.overlay(dir)
 	if err != nil {
 		return outcome{err: err}
 	}
-	r, err := test(ctx, m.pkg, m.tests, m.seeds, overlay)
+	quick := !slices.ContainsFunc(m.tests, func(name string) bool { return slow[named{m.pkg, name}] })
+	r, err := test(ctx, trial{m.pkg, m.tests, m.seeds, overlay, quick})
 	if err != nil {
 		return outcome{err: err}
 	}

@@ -50,11 +50,11 @@ func TestRun(t *testing.T) {
 				t.Fatal(err)
 			}
 			var out strings.Builder
-			err := run(t.Context(), &out, []mutant{oneMutant(tt.old, "wrong")}, func(_ context.Context, pkg string, tests []string, _ int, overlay string) (result, error) {
-				if pkg != "./p" || !slices.Equal(tests, []string{"TestIt"}) {
-					t.Errorf("asked for %q of %s", tests, pkg)
+			err := run(t.Context(), &out, []mutant{oneMutant(tt.old, "wrong")}, func(_ context.Context, asked trial) (result, error) {
+				if asked.pkg != "./p" || !slices.Equal(asked.tests, []string{"TestIt"}) || !asked.quick {
+					t.Errorf("asked for %+v", asked)
 				}
-				if overlay == "" {
+				if asked.overlay == "" {
 					return passes("TestIt"), nil
 				}
 				return tt.mutant, tt.err
@@ -79,11 +79,39 @@ func TestRunNeedsSoundTests(t *testing.T) {
 		{"it does not compile", result{output: []string{"undefined: x"}}, "does not compile: undefined: x"},
 	} {
 		t.Run(tt.what, func(t *testing.T) {
-			err := run(t.Context(), io.Discard, []mutant{oneMutant("a", "b")}, func(context.Context, string, []string, int, string) (result, error) {
+			err := run(t.Context(), io.Discard, []mutant{oneMutant("a", "b")}, func(context.Context, trial) (result, error) {
 				return tt.sound, nil
 			})
 			wantError(t, err, tt.fault)
 		})
+	}
+}
+
+// A test that fails without optimizations, and passes with them, is run with them.
+func TestRunOptimizes(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("it.go", []byte("right\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	list := []mutant{oneMutant("right", "wrong"), oneMutant("right", "left")}
+	list[1].name, list[1].tests = "F002-other", []string{"TestTwo"}
+	var out strings.Builder
+	err := run(t.Context(), &out, list, func(_ context.Context, asked trial) (result, error) {
+		slow := slices.Contains(asked.tests, "TestIt")
+		switch {
+		case asked.overlay == "" && asked.quick:
+			return result{built: true, passed: []string{"TestTwo"}, failed: []string{"TestIt"}}, nil
+		case asked.overlay == "" && slices.Equal(asked.tests, []string{"TestIt"}):
+			return passes("TestIt"), nil
+		case asked.overlay != "" && asked.quick != slow:
+			return result{built: true, failed: asked.tests}, nil
+		}
+		t.Errorf("asked for %+v", asked)
+		return passes(asked.tests...), nil
+	})
+	wantError(t, err, "")
+	if !strings.Contains(out.String(), "2 mutants: 2 killed") {
+		t.Error(out.String())
 	}
 }
 
@@ -136,7 +164,7 @@ func TestGoTest(t *testing.T) {
 	try := func(new string, tests ...string) outcome {
 		m := oneMutant("func Two() int { return 2 }", "func Two() int { "+new+" }")
 		m.hunks[0].file, m.tests = "p/p.go", tests
-		return m.try(t.Context(), dir, goTest)
+		return m.try(t.Context(), dir, goTest, nil)
 	}
 	for _, tt := range []struct{ new, by, err string }{
 		{"return 1 + 1", "", ""},

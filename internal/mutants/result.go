@@ -29,18 +29,21 @@ const (
 )
 
 // goTest is a tester that runs go test in the working directory.
-func goTest(ctx context.Context, pkg string, tests []string, seeds int, overlay string) (result, error) {
+func goTest(ctx context.Context, t trial) (result, error) {
 	timeout := soundTimeout
-	if overlay != "" {
-		timeout = mutantTimeout + time.Duration(seeds)*seedTimeout
+	if t.overlay != "" {
+		timeout = mutantTimeout + time.Duration(t.seeds)*seedTimeout
 	}
-	args := []string{"test", "-json", "-vet=off", "-count=1", "-timeout", timeout.String(), "-run", "^(" + strings.Join(tests, "|") + ")$"}
-	if overlay != "" {
-		args = append(args, "-overlay", overlay)
+	args := []string{"test", "-json", "-vet=off", "-count=1", "-timeout", timeout.String(), "-run", "^(" + strings.Join(t.tests, "|") + ")$"}
+	if t.quick {
+		args = append(args, "-gcflags=-N -l")
 	}
-	args = append(args, pkg)
-	if seeds > 0 {
-		args = append(args, "-args", "-seeds="+strconv.Itoa(seeds))
+	if t.overlay != "" {
+		args = append(args, "-overlay", t.overlay)
+	}
+	args = append(args, t.pkg)
+	if t.seeds > 0 {
+		args = append(args, "-args", "-seeds="+strconv.Itoa(t.seeds))
 	}
 	cmd := exec.CommandContext(ctx, "go", args...)
 	// A failure here must not leave a file that later runs of the tests replay.
