@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -194,6 +195,50 @@ func TestF349_HelperIsStopped(t *testing.T) {
 	w.kill()
 	must(t, syscall.Kill(helper, syscall.SIGCONT))
 	w.awaitClosed(server)
+}
+
+// There is no helper when the process is killed: ZooKeeper ends the session when that has timed out.
+func TestF349_NoHelperIsLeft(t *testing.T) {
+	for name, end := range map[string]func(w *wardProcess, server *zktest.Server){
+		"it is killed with the process": func(w *wardProcess, _ *zktest.Server) {
+			helper := w.helper()
+			w.signal(syscall.SIGSTOP) // it cannot start another
+			must(w.t, syscall.Kill(helper, syscall.SIGKILL))
+		},
+		"the process has closed the connection, and has the next session": func(w *wardProcess, server *zktest.Server) {
+			helper := w.helper()
+			w.tell("shut", "shut")
+			eventually(w.t, func() bool { return sockets(helper) == 0 })
+			server.ExpireSession(w.session)
+			w.tell("again", "held again")
+			_, stat, _ := server.Get("/again")
+			w.session = stat.EphemeralOwner
+		},
+		"all processes of the namespace end": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var namespaces uintptr
+			if end == nil {
+				if os.Getuid() != 0 {
+					t.Log("not tested: only root can make a PID namespace")
+					return
+				}
+				namespaces, end = syscall.CLONE_NEWPID, func(*wardProcess, *zktest.Server) {}
+			}
+			server, addr := serve(t)
+			w := startWardIn(t, namespaces, server, addr, envTimeout+"=1s")
+			end(w, server)
+			closed := closes(server, w.session, always)
+			w.kill()
+			eventually(t, func() bool {
+				return !slices.ContainsFunc(server.Sessions(), func(s zktest.SessionInfo) bool { return s.ID == w.session })
+			})
+			if n := closed(); n != 0 || strings.Contains(w.said(), fmt.Sprintf("its session %#x is closed", w.session)) {
+				t.Errorf("%d requests to close the session:\n%s", n, w.said())
+			}
+		})
+	}
 }
 
 // Signals that end a service reach its helper, too, and it does not heed them.
