@@ -148,6 +148,23 @@ func TestRunIsKilledWithoutTakeover(t *testing.T) {
 	}
 }
 
+// When run and the guard are killed together, the system kills the program. The session stays: nothing
+// is left that knows when all of the program has ended.
+func TestRunAndGuardAreKilled(t *testing.T) {
+	s, addr := serve(t)
+	c := begin(t, "run", "--servers", addr, "--session-timeout", "60s", "x", "--", "sh", "-c", "trap '' TERM; echo in; while :; do sleep 0.01; done")
+	c.stdout.await(t, "in")
+	closed := closes(s, s.Sessions()[0].ID)
+	guard := guardOf(t, c)
+	c.signal(syscall.SIGSTOP) // it cannot see what happens to the guard
+	kill(t, guard, syscall.SIGKILL)
+	c.signal(syscall.SIGKILL)
+	c.code() // the program has ended as well: it has the same standard output
+	if closed.Load() || len(s.Children("/holdfast/x")) != 1 {
+		t.Errorf("the session is closed: %v", c.stderr)
+	}
+}
+
 // closes tells whether a request to close a session arrives.
 func closes(s *zktest.Server, session int64) *atomic.Bool {
 	var closed atomic.Bool
