@@ -152,7 +152,7 @@ type trial struct {
 	tests   []string
 	seeds   int    // if they are simulations
 	overlay string // says which files to read in place of which; "": none
-	quick   bool   // compiled without optimizations, which takes half of the time
+	quick   bool   // compiled without optimizations, which takes half of the time; not of simulations, whose schedules depend on them
 }
 
 // A tester runs a trial.
@@ -233,7 +233,7 @@ func sound(ctx context.Context, out io.Writer, list []mutant, test tester) (slow
 		i := slices.IndexFunc(all, func(t trial) bool { return t.pkg == m.pkg })
 		if i < 0 {
 			i = len(all)
-			all = append(all, trial{pkg: m.pkg, quick: true})
+			all = append(all, trial{pkg: m.pkg})
 		}
 		t := &all[i]
 		for _, name := range m.tests {
@@ -242,37 +242,38 @@ func sound(ctx context.Context, out io.Writer, list []mutant, test tester) (slow
 			}
 		}
 		t.seeds = max(t.seeds, m.seeds)
+		t.quick = t.seeds == 0
 	}
 	slow = map[named]bool{}
 	for _, t := range all {
 		began := time.Now()
-		r, err := test(ctx, t)
+		ran := t
+		r, err := test(ctx, ran)
 		if err != nil {
 			return nil, err
 		}
 		passed := r.passed
 		missed := slices.DeleteFunc(slices.Clone(t.tests), func(name string) bool { return slices.Contains(passed, name) })
-		if !r.ok || len(missed) > 0 {
-			again := t
-			again.quick = false
+		if t.quick && (!r.ok || len(missed) > 0) {
+			ran.quick = false
 			if len(missed) > 0 { // else something failed that belongs to no test
-				again.tests = missed
+				ran.tests = missed
 			}
-			if r, err = test(ctx, again); err != nil {
+			if r, err = test(ctx, ran); err != nil {
 				return nil, err
 			}
-			switch by, err := r.killer(); {
-			case err != nil:
-				return nil, fmt.Errorf("the unchanged %s does not pass: %w", t.pkg, err)
-			case by != "":
-				return nil, fmt.Errorf("the unchanged %s does not pass: %s", t.pkg, by)
+		}
+		switch by, err := r.killer(); {
+		case err != nil:
+			return nil, fmt.Errorf("the unchanged %s does not pass: %w", t.pkg, err)
+		case by != "":
+			return nil, fmt.Errorf("the unchanged %s does not pass: %s", t.pkg, by)
+		}
+		for _, name := range ran.tests {
+			if !slices.Contains(r.passed, name) {
+				return nil, fmt.Errorf("%s has no test %s, or it did not run", t.pkg, name)
 			}
-			for _, name := range again.tests {
-				if !slices.Contains(r.passed, name) {
-					return nil, fmt.Errorf("%s has no test %s, or it did not run", t.pkg, name)
-				}
-				slow[named{t.pkg, name}] = true
-			}
+			slow[named{t.pkg, name}] = !ran.quick
 		}
 		fmt.Fprintf(out, "%s unchanged: %d tests pass, %.1f s\n", t.pkg, len(t.tests), time.Since(began).Seconds())
 	}
@@ -294,7 +295,7 @@ func (m mutant) try(ctx context.Context, dir string, test tester, slow map[named
 	if err != nil {
 		return outcome{err: err}
 	}
-	quick := !slices.ContainsFunc(m.tests, func(name string) bool { return slow[named{m.pkg, name}] })
+	quick := m.seeds == 0 && !slices.ContainsFunc(m.tests, func(name string) bool { return slow[named{m.pkg, name}] })
 	r, err := test(ctx, trial{m.pkg, m.tests, m.seeds, overlay, quick})
 	if err != nil {
 		return outcome{err: err}
