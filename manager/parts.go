@@ -104,10 +104,10 @@ package manager
 // on another.
 //
 // Manager holds them together. It is made of an identity (what its nodes are called, and what they
-// say), a life (from Open to Close, with the goroutines that Close joins), a registry (what is open
-// under each name) and an activeSet (the rounds that may have a node). In the role of listener it
-// hears of sessions, leases and connections. As rotation it wakes rounds, waiting or held, that
-// have not looked at the queue for long.
+// say), a life (from Open to Close, with the goroutines that Close joins: life.go, open.go, close.go),
+// a registry (what is open under each name) and an activeSet (the rounds that may have a node). In
+// the role of listener it hears of sessions, leases and connections. As rotation it wakes rounds,
+// waiting or held, that have not looked at the queue for long.
 //
 // # What they promise each other
 //
