@@ -13,8 +13,8 @@
 //     field or method that the second declares. How many it uses does not matter.
 //   - Of them back: those to a file above, with the files in the order that has the fewest:
 //     no other order spares a reader these. Of two files that use each other one refers
-//     back. The search for the order (NP-hard) is a simple one, to which a change by one or
-//     two may be due.
+//     back. The search for the order (NP-hard) does not always find the best one, so a change
+//     by one or two may be due to it.
 //   - The types with the most methods and with the most fields. What a type embeds is one
 //     field; methods of interfaces do not count.
 //   - The longest walk, the longest from a function that is not on that one, and so on. A

@@ -152,7 +152,7 @@ type trial struct {
 	tests   []string
 	seeds   int    // if they are simulations
 	overlay string // says which files to read in place of which; "": none
-	quick   bool   // compiled without optimizations, which takes half of the time; not of simulations, whose schedules depend on them
+	quick   bool   // compiled without optimizations, which takes less than two thirds of the time; not of simulations, whose schedules depend on them
 }
 
 // A tester runs a trial.
